@@ -24,7 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.java import java_home
 
-__all__ = ["Broker", "broker"]
+__all__ = ["Broker", "broker", "free_ports"]
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBS = ROOT / ".kafka" / "libs"
@@ -39,8 +39,8 @@ STOP_WITHIN_S = 60.0
 class Broker:
     """One node with its data folder; `bootstrap` is its address. Starts in the constructor's folder, stops by `stop`.
 
-    With `beside` it is a second node, a broker only, of that node's cluster; `rack` is its `broker.rack`.
-    `settings` replace those of tests/kafka/server.properties.
+    With `beside` it is another node, a broker only, of that node's cluster. `settings` replace those of
+    tests/kafka/server.properties.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class Broker:
         folder: Path,
         java: Path,
         *,
-        rack: str | None = None,
-        beside: Broker | None = None,
         settings: Mapping[str, str] | None = None,
+        beside: Broker | None = None,
+        node: int = 2,
     ) -> None:
         self.folder = folder
         self.log = folder / "broker.log"
         self._java = java
         self._process: subprocess.Popen[bytes] | None = None
         self._out: IO[bytes] | None = None
-        self.port, own_port = _free_ports(2)
+        self.port, own_port = free_ports(2)
         self.controller_port: int = beside.controller_port if beside else own_port
         self.cluster: str = beside.cluster if beside else _cluster_id()
         self.bootstrap = f"127.0.0.1:{self.port}"
@@ -67,11 +67,9 @@ class Broker:
             template = template.replace(f"@{name}@", str(value))
         for name, given in (settings or {}).items():
             template += f"\n{name}={given}\n"
-        if rack:
-            template += f"\nbroker.rack={rack}\n"
         if beside:
             # Of two lines with one name the later counts.
-            template += f"\nprocess.roles=broker\nnode.id=2\nlisteners=PLAINTEXT://127.0.0.1:{self.port}\n"
+            template += f"\nprocess.roles=broker\nnode.id={node}\nlisteners=PLAINTEXT://127.0.0.1:{self.port}\n"
         self._properties.write_text(template)
         self._run("kafka.tools.StorageTool", "format", "-t", self.cluster, "-c", str(self._properties))
 
@@ -122,8 +120,9 @@ class Broker:
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
-        """Create a topic and wait until every partition has a leader."""
-        self._create(NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config)), name, partitions)
+        """Create a topic, with the cluster's number of replicas, and wait until every partition has a leader."""
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config))
+        self._create(topic, name, partitions)
 
     def create_topic_on(self, name: str, nodes: list[int]) -> None:
         """Create a topic with one partition on each of these nodes; the same wait."""
@@ -193,7 +192,7 @@ def _cluster_id() -> str:
     return "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         taken = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in taken:

@@ -44,14 +44,23 @@ class Fleet:
         self.kinds: dict[str, str] = {}
 
     def start(
-        self, name: str, kind: str, assignors: list[str], topics: list[str], *, client: Path | None = None, **settings: Any
+        self,
+        name: str,
+        kind: str,
+        assignors: list[str],
+        topics: list[str],
+        *,
+        client: Path | None = None,
+        tree: Path = ROOT,
+        **settings: Any,
     ) -> None:
         """Start a member of a kind: kafka_python, aiokafka, confluent or java; `client` holds another version of one.
 
         With `own=True` a Python member runs its client's assignors instead of counterpoise's, and its kind ends in `_own`.
+        `tree` has the sources of another version of counterpoise; then its kind ends in `_old`.
         """
         self.journals[name] = self.folder / f"{name}.jsonl"
-        self.kinds[name] = f"{kind}_own" if settings.get("own") else kind
+        self.kinds[name] = f"{kind}_own" if settings.get("own") else kind if tree == ROOT else f"{kind}_old"
         if kind == "java":
             command = self._java(name, assignors, topics, settings.get("config", {}))
         else:
@@ -71,12 +80,12 @@ class Fleet:
         with (self.folder / f"{name}.log").open("ab") as output:
             self.processes[name] = subprocess.Popen(
                 command,
-                cwd=ROOT,
+                cwd=tree,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [*filter(None, [client]), ROOT / "src", ROOT]))},
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [*filter(None, [client]), tree / "src", tree]))},
             )
 
     def _java(self, name: str, assignors: list[str], topics: list[str], config: dict[str, str]) -> list[str]:
@@ -155,6 +164,11 @@ class Fleet:
         held = [self.owned(name) for name in self.processes]
         even = max(map(len, held)) - min(map(len, held)) <= 1
         return even and sum(map(len, held)) == len(partitions) and set().union(*held) == partitions
+
+    def each_once(self, partitions: set[str]) -> bool:
+        """Whether each of these partitions is owned by one running member; they may own others."""
+        held = [partition for name in self.processes for partition in self.owned(name) & partitions]
+        return len(held) == len(partitions) == len(set(held))
 
     def wait_settled(self, topic: str, count: int, within_s: float = WITHIN_S) -> None:
         """Wait until the running members own the topic evenly."""

@@ -19,7 +19,7 @@ from tests.kafka_broker import Broker
 _GROUP_METADATA = b"\x00\x02"
 """How the keys of its records begin."""
 
-__all__ = ["Feeder", "Generation", "GroupHistory", "group_history"]
+__all__ = ["Feeder", "Generation", "GroupHistory", "group_history", "partition_of"]
 
 
 class Feeder:
@@ -86,7 +86,7 @@ def group_history(broker: Broker, group: str, *, with_commits: bool = False) -> 
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"reader-of-{group}", "enable.auto.commit": False})
     generations: list[Generation] = []
     commits: dict[str, list[int]] = defaultdict(list)
-    place = TopicPartition("__consumer_offsets", _partition_of(group), OFFSET_BEGINNING)
+    place = TopicPartition("__consumer_offsets", partition_of(group), OFFSET_BEGINNING)
     try:
         _, end = consumer.get_watermark_offsets(place, timeout=30)
         consumer.assign([place])
@@ -105,7 +105,7 @@ def group_history(broker: Broker, group: str, *, with_commits: bool = False) -> 
     return GroupHistory(generations, dict(commits))
 
 
-def _partition_of(group: str) -> int:
+def partition_of(group: str) -> int:
     """Where the coordinator keeps a group: Java's hash of its name, over the test broker's eight partitions."""
     total = 0
     for letter in group:

@@ -59,6 +59,8 @@ class Run:
     keeps: set[str] = field(default_factory=set)
     before: dict[str, set[str]] = field(default_factory=dict)
     under_first: list[tuple[str, float]] = field(default_factory=list)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Of members, by kind."""
 
     @property
     def strategy(self) -> str:
@@ -69,8 +71,9 @@ class Run:
         """Something is about to happen to the group, while its first member leads."""
         self.under_first.append((event, time.time()))
 
-    def start(self, name: str, kind: str, **settings: Any) -> None:
+    def start(self, name: str, kind: str, **more: Any) -> None:
         """A member joins; members of kinds that have a history keep what they can."""
+        settings = self.settings.get(kind, {}) | more
         host = kind.removesuffix("_own")
         if host != kind:
             settings["own"] = True
@@ -194,12 +197,17 @@ def restart_the_broker(run: Run) -> None:
     """The coordinator goes and comes back; every member reads on."""
     run.begins("broker restart")
     run.broker.restart()
-    back = time.time()
+    read_on(run)
+
+
+def read_on(run: Run) -> None:
+    """Wait until every member reads what is written from now on, and all is owned evenly."""
+    now = time.time()
 
     def reading(name: str) -> bool:
-        return any(event["event"] == "records" and event["time"] > back for event in run.members.events(name))
+        return any(event["event"] == "records" and event["time"] > now for event in run.members.events(name))
 
-    run.members.wait(lambda: all(map(reading, run.members.processes)), "every member to read after the broker's restart")
+    run.members.wait(lambda: all(map(reading, run.members.processes)), "every member to read on")
     run.settle(sticky=False)
 
 
@@ -216,6 +224,11 @@ def lead_again(run: Run) -> None:
 
 
 def finish(run: Run) -> None:
+    """The end of a run under one leader."""
+    check_leader(run, end(run))
+
+
+def end(run: Run) -> GroupHistory:
     """No more records; when all are processed, members leave; then the whole run is looked at."""
     delivered = run.feeder.stop()
     run.members.wait(lambda: covered(run.members, delivered), "every record to be processed")
@@ -225,7 +238,7 @@ def finish(run: Run) -> None:
     run.members.stop(next(iter(run.members.processes)))
     history = group_history(run.broker, run.members.group, with_commits=True)
     check_run(run.members, delivered, history)
-    check_leader(run, history)
+    return history
 
 
 def check_leader(run: Run, history: GroupHistory) -> None:

@@ -39,8 +39,8 @@ def two_racks(tmp_path: Path) -> Iterator[Broker]:
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
-    first = Broker(folders[0], java, rack="r1")
-    second = Broker(folders[1], java, rack="r2", beside=first)
+    first = Broker(folders[0], java, settings={"broker.rack": "r1"})
+    second = Broker(folders[1], java, settings={"broker.rack": "r2"}, beside=first)
     try:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(Broker.start, (first, second)))
