@@ -32,7 +32,7 @@ STRATEGIES = ["sticky", "lag"]
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_killed_at_random_moments_the_tables_are_those_of_one_audit(broker: Broker, tmp_path: Path, spark: SparkSession) -> None:
-    """While it reads what is recorded, and twice while it follows; then its JVM is killed, which ends it with one line.
+    """While it reads what is recorded, and twice while it follows; then its JVM is killed: one line, and exit code 3.
 
     What it has started ends with it.
     """
@@ -55,7 +55,7 @@ def test_killed_at_random_moments_the_tables_are_those_of_one_audit(broker: Brok
             _until(log, "following: ", process)
             everyone = family(process.pid)
             os.kill(next(pid for pid in everyone if _is_java(pid)), signal.SIGKILL)
-            assert process.wait(60) == 2
+            assert process.wait(60) == 3
         assert "start again, nothing is lost" in log.read_text().splitlines()[-1]
         wait_for_the_end(everyone)
         with started(log, *options) as process:
