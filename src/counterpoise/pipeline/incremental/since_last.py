@@ -131,10 +131,17 @@ class Update:
             now.begin = last.begin if last.positions else self._begin(name)
             # Of the records before the window the newest of each key count; which they are is known when all are read.
             early = any(one["early"] for one in manifests)
-            # Records that a capture has dropped cannot be read again: then rows stay as they are.
-            if (named or late or early or in_scope or recreated(last, now)) and self._begin(name) == last.begin:
+            if (named or late or early or in_scope or recreated(last, now)) and self._has_everything(name, last.begin):
                 raise StateTooOldError
             self._set_positions(name, engine)
+
+    def _has_everything(self, name: str, begin: int | None) -> bool:
+        """Whether a capture begins where it began: what it has dropped cannot be read again, and then rows stay as they are.
+
+        A record before its beginning comes from a clock that was set back.
+        """
+        now = self._begin(name)
+        return now == begin or (now is not None and begin is not None and now < begin)
 
     def _begin(self, name: str) -> int | None:
         files = self._captures[name].files
