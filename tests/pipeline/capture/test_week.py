@@ -29,14 +29,14 @@ SEED = 20_261_125
 KILLS = 20
 FULL = (6, 13)
 """The turns in which the disk is full."""
-COMPACTING = """
-log.cleaner.enable=true
-log.cleaner.backoff.ms=500
-log.cleaner.min.cleanable.ratio=0.01
-log.cleaner.delete.retention.ms=2000
-log.roll.ms=3000
-log.segment.delete.delay.ms=500
-"""
+COMPACTING = {
+    "log.cleaner.enable": "true",
+    "log.cleaner.backoff.ms": "500",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.cleaner.delete.retention.ms": "2000",
+    "log.roll.ms": "3000",
+    "log.segment.delete.delay.ms": "500",
+}
 
 
 @pytest.fixture
