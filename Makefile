@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka wheel release site lock clean distclean
+.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka broker wheel release site lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,6 +15,7 @@ SOAK := long
 FUZZ := .fuzz/.ready
 SECONDS_EACH := 60
 RANDOM_GROUPS := 200000
+PORT ?= 9092
 RECORDS := 1000000 5000000 20000000
 
 help: ## list the targets
@@ -62,6 +63,9 @@ bench-scale: $(READY) $(KAFKA) ## the whole audit on made-up fleets of 1, 5 and 
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.audit_scale --records $(RECORDS) --json out/scale.json
 
 kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start
+
+broker: $(READY) $(KAFKA) ## a Kafka broker at localhost:9092 (PORT=9192: elsewhere) for the tutorials, until Ctrl-C
+	@JAVA_HOME="$$(scripts/find_java.sh --install)" PYTHONPATH=. $(BIN)/python scripts/broker.py $(PORT)
 
 wheel: $(READY) ## build the wheel and try it in a fresh environment away from the sources
 	@scripts/try_wheel.sh

@@ -51,13 +51,15 @@ class Broker:
         settings: Mapping[str, str] | None = None,
         beside: Broker | None = None,
         node: int = 2,
+        port: int | None = None,
     ) -> None:
         self.folder = folder
         self.log = folder / "broker.log"
         self._java = java
         self._process: subprocess.Popen[bytes] | None = None
         self._out: IO[bytes] | None = None
-        self.port, own_port = free_ports(2)
+        free, own_port = free_ports(2)
+        self.port = port or free
         self.controller_port: int = beside.controller_port if beside else own_port
         self.cluster: str = beside.cluster if beside else _cluster_id()
         self.bootstrap = f"127.0.0.1:{self.port}"

@@ -1,0 +1,1 @@
+"""The tutorials of the documentation, done as a reader does them."""
