@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tests.pipeline.conftest import SHOP
 
 from counterpoise.cli.app import app
+from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
 
@@ -92,7 +93,7 @@ def test_what_is_given_reaches_the_follower(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "summary.json").write_text(json.dumps({"format": 3, "hashed": None}))
+    (tmp_path / "summary.json").write_text(json.dumps({"format": SUMMARY_FORMAT, "hashed": None}))
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--follow", "--out", str(tmp_path)])
     assert (result.exit_code, len(result.output.strip().splitlines())) == (2, 1)
     assert "was made without it and cannot be continued; give another --out" in result.output

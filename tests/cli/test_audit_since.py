@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from counterpoise.cli.app import app
 from counterpoise.pipeline.audit import AuditResult
+from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.storage.files import write_bytes
 from counterpoise.pipeline.stored.manifest import Manifest
 
@@ -33,7 +34,7 @@ def test_options_that_do_not_go_together(options: list[str], words: str, tmp_pat
 
 
 def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "summary.json").write_text(json.dumps({"format": 3, "hashed": None}))
+    (tmp_path / "summary.json").write_text(json.dumps({"format": SUMMARY_FORMAT, "hashed": None}))
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--since", "last", "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert "was made without it and cannot be continued; give another --out" in result.output

@@ -21,6 +21,7 @@ from rich.console import Console
 from counterpoise.cli.app import app
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.scan.group_filter import groups_of_topics
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.schemas import METRICS
@@ -264,14 +265,14 @@ def test_times_and_windows_that_make_no_sense_are_reported() -> None:
     ],
 )
 def test_a_folder_has_names_of_one_kind(shop: Path, tmp_path: Path, before: str | None, words: list[str], told: str) -> None:
-    about = {"format": 3, "hashed": None if before is None else fingerprint(before)}
+    about = {"format": SUMMARY_FORMAT, "hashed": None if before is None else fingerprint(before)}
     (tmp_path / "summary.json").write_text(json.dumps(about), encoding="utf-8")
     result = CliRunner().invoke(app, ["audit", str(shop), *words, "--out", str(tmp_path)])
     assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
 
 
 def test_a_salt_in_the_environment_is_that_of_the_option(shop: Path, tmp_path: Path) -> None:
-    about = {"format": 3, "hashed": fingerprint("salt")}
+    about = {"format": SUMMARY_FORMAT, "hashed": fingerprint("salt")}
     (tmp_path / "summary.json").write_text(json.dumps(about), encoding="utf-8")
     words = ["audit", str(shop), "--anonymize", "--out", str(tmp_path)]
     result = CliRunner(env={"COUNTERPOISE_SALT": "pepper"}).invoke(app, words)

@@ -20,7 +20,7 @@ from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load_state
 from counterpoise.pipeline.incremental.since_last import StateTooOldError, Update
-from counterpoise.pipeline.run import Progress, Run
+from counterpoise.pipeline.run import SUMMARY_FORMAT, Progress, Run
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.anonymous import fingerprint
@@ -282,7 +282,7 @@ def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
         before = json.loads(text)
     except ValueError:
         before = None
-    if not isinstance(before, dict) or before.get("format") != 3:
+    if not isinstance(before, dict) or before.get("format") != SUMMARY_FORMAT:
         raise CaptureError(
             f"{out}/summary.json: not the summary of an audit of this version; give another --out, or delete {out}"
         )

@@ -41,11 +41,13 @@ from counterpoise.pipeline.summary import (
     transaction_note,
 )
 
-__all__ = ["Progress", "Run"]
+__all__ = ["SUMMARY_FORMAT", "Progress", "Run"]
 
 Progress = Callable[[str, int, int], None]
 Files = dict[str, dict[str, list[str]]]
 """Table -> partition (``cluster=shop/date=2026-11-21``) -> files."""
+SUMMARY_FORMAT = 3
+"""Version of the layout of ``summary.json``; an audit adds rows only to a folder of the same version."""
 _STAGES = ("records", "scan", "fold", "findings", "summary", "store")
 
 
@@ -239,7 +241,7 @@ class Run:
             for name in TABLES
         }
         names = None if self._salt is None else fingerprint(self._salt)
-        head = {"format": 3, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
+        head = {"format": SUMMARY_FORMAT, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
         head |= {"clusters": clusters, "days": dict(days), "hashed": names}
         if self._update is not None:
             head["since_last"] = self._transaction.new_files.number

@@ -18,6 +18,7 @@ from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
 from counterpoise.pipeline.incremental.snapshot import first_record
+from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
@@ -159,10 +160,11 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "--headroom": 0.2,
     }
     clusters = {"default": ClusterState(identity=identity_of(SHOP))}
+    about = {"format": SUMMARY_FORMAT, "hashed": None, "since_last": 1}
     with work.open():
         file = work.new_files.state_file("saved", "json")
         SavedState({**options, "--into": None, "--strategies": list(STRATEGIES)}, clusters, [], {}).save(file)
-        work.publish([file], (), {"summary.json": b'{"format": 2, "hashed": null, "since_last": 1}'})
+        work.publish([file], (), {"summary.json": json.dumps(about).encode()})
     return tmp_path / "out"
 
 
