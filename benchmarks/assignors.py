@@ -2,7 +2,7 @@
 
     python -m benchmarks.assignors --quick                      # small cases, a few minutes
     python -m benchmarks.assignors --json out/bench.json --page docs/benchmarks.md
-    python -m benchmarks.assignors --from out/bench.json --page docs/benchmarks.md    # and docs/benchmarks-tables.md
+    python -m benchmarks.assignors --from out/bench.json --page docs/benchmarks.md    # and docs/benchmarks.csv
 
 Peers written in Java and Go are built first; what is missing for that is said, and the others run without them.
 """
@@ -28,7 +28,7 @@ from benchmarks.grid import CASES, SCENARIOS, SWEEP, Case, scenario_problem
 from benchmarks.group_file import write_group
 from benchmarks.page import page
 from benchmarks.peers import PEERS, build_peers, run_peer
-from benchmarks.tables import details, promises, summary, sweep, tables
+from benchmarks.tables import data, details, promises, summary, sweep
 from counterpoise.assignors.registry import assignor
 from counterpoise.model.problem import Problem
 
@@ -48,7 +48,7 @@ def main() -> None:
     if wanted.page:
         since = json.loads(wanted.since.read_text()) if wanted.since else None
         wanted.page.write_text(page(machine, lines, since))
-        wanted.page.with_stem(f"{wanted.page.stem}-tables").write_text(tables(machine, lines))
+        wanted.page.with_suffix(".csv").write_text(data(lines))
 
 
 def _arguments() -> argparse.Namespace:
@@ -69,7 +69,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cap", type=float, help="seconds after which a peer is stopped (default 60, quick 20)")
     parser.add_argument("--json", type=Path, help="write the figures to this file after each line")
     parser.add_argument("--from", dest="source", nargs="+", type=Path, help="measure nothing, read the figures of earlier runs")
-    parser.add_argument("--page", type=Path, help="write them as a page, too, and all tables as a page beside it")
+    parser.add_argument("--page", type=Path, help="write them as a page, too, and all figures as CSV beside it")
     parser.add_argument("--since", type=Path, help="figures of benchmarks.in_turns, for the page")
     wanted = parser.parse_args()
     wanted.seconds = wanted.seconds or (1 if wanted.quick else 3)

@@ -1,11 +1,11 @@
-"""The page docs/benchmarks.md: what a reader wants to know, from the figures of the runs; all tables are in a page beside it."""
+"""The page docs/benchmarks.md: what a reader wants to know, from the figures of the runs; benchmarks.csv has all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.figures import Line, missed
+from benchmarks.figures import WARM_UP, Line, missed
 from benchmarks.grid import CASES, SCENARIOS
 from benchmarks.peers import PEERS
 from benchmarks.tables import table, time_text
@@ -27,7 +27,7 @@ def page(machine: dict[str, Any], lines: Sequence[Line], since: dict[str, Any] |
         )
     if since:
         parts.append("## Since those runs\n\n" + _SINCE.format(**since) + "\n\n" + _changes(since["lines"]))
-    parts.append("## How it is measured\n\n" + _METHOD.format(**machine))
+    parts.append("## How it is measured\n\n" + _METHOD.format(warm_up=WARM_UP, **machine))
     return "\n\n".join(parts) + "\n"
 
 
@@ -63,33 +63,40 @@ def _changes(lines: Sequence[dict[str, Any]]) -> str:
 _INTRODUCTION = """\
 # Benchmarks
 
-How long does a plan take, compared with the assignors that groups use today? In short: `sticky` plans groups of up to 500
-members in a few milliseconds and a million partitions in 10 to 400 ms, 30 to thousands of times faster than Kafka's sticky
-assignor, and every plan is proven optimal in balance and stickiness. Written by `python -m benchmarks.assignors`; [all
-tables](benchmarks-tables.md) have wall clock and CPU time, cold starts, moves, memory, whole leaders, growth with size."""
+How long does a plan take, compared with the assignors that groups use today? `sticky` plans groups of up to 500 members in a
+few milliseconds, and a million partitions in 10 to 400 ms. That is 30 to thousands of times faster than Kafka's sticky
+assignor, and every plan is proven optimal. [benchmarks.csv](benchmarks.csv) has every figure: wall clock and CPU time, cold
+starts, whole leaders, moves, memory, growth with size."""
 
 _TIMES = """\
-Milliseconds of our kernel (integers in, owners out), and how many times as long each peer takes at least, over the four
-scenarios: no partition is owned (*fresh*), one member has left, one has joined, a tenth has left and another tenth has
-joined (*churn*). The broker's uniform assignor and franz-go do not promise optimal plans; in some lines theirs are not ([all
-tables](benchmarks-tables.md) mark them). Nested sets and the chain do not occur in practice: they bound the worst case."""
+Milliseconds of our kernel (integers in, owners out) in four scenarios: no partition is owned (*fresh*), one member has left,
+one has joined, a tenth has left and another tenth has joined (*churn*). A peer's column says how many times as long it takes,
+at least. The broker's uniform assignor and franz-go do not promise optimal plans, and not all of theirs are. Nested sets and
+the chain do not occur in practice: they bound the worst case."""
 
 _PROMISES = """\
-On every line: at least 10 times faster than Kafka's sticky assignor; 30 times on one topic, four sets and a million partitions,
-and there at least twice as fast from bytes to bytes, in at most 300 MB. On every line but the chain: faster than the broker's
+On every line: at least 10 times faster than Kafka's sticky assignor. On one topic, four sets and a million partitions: 30
+times, at least twice as fast from bytes to bytes, in at most 300 MB. On every line but the chain: faster than the broker's
 uniform assignor and than franz-go."""
 
 _SINCE = """\
-The figures above and in all tables are those of code up to revision {before}. Milliseconds of CPU time of our kernel, that
-revision / now, in turns on one busy machine (`python -m benchmarks.in_turns`). The peers were not measured again; with these
-factors the promises above would still hold. The chain had a method of its own then, which planned it 20 to 40 times as fast; it
-was dropped, because no real group looks like that:"""
+The figures above are those of revision {before}. Since then the kernel has changed. Milliseconds of CPU time, that revision /
+now, in turns on one busy machine (`python -m benchmarks.in_turns`). The peers were not measured again; with these factors the
+promises would still hold. Revision {before} had a method of its own for the chain, 20 to 40 times as fast. It was dropped,
+because no real group looks like that."""
 
 _METHOD = """\
-- Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load[0]} to {load[1]}. Other work shares its
-  cores: trust ratios, not milliseconds.
+- Machine: {cpu}, {cores} cores, {memory_gb} GB; load average {load[0]} to {load[1]}. Other work shares its cores, so trust
+  ratios, not milliseconds.
 - Versions: {versions}.
-- Each peer runs in a process of its own, one straight after another on each line; the first runs are warm-up, the median of
-  the others counts. The history is an optimal plan for the members who were there before, the same for every peer.
-- Java's sticky and franz-go parse the claims inside the kernel; the broker's assignor has no leader.
+- Each peer runs in a process of its own, one straight after another on each line: {seconds} s or {runs} runs, at least three.
+  The first {warm_up} runs are warm-up (of fewer than {twice}, the first half); the median of the others counts. *First run*
+  is the cold one.
+- A peer is stopped {cap} s after its kernel or leader began. Its time is then a lower bound, and so is the ratio.
+- The history is an optimal plan for the members who were there before, the same for every peer.
+- *Leader*: JoinGroup bytes in, assignment bytes out. Java's sticky and franz-go parse the claims inside the kernel; the
+  broker's assignor has no leader. kafka-python and aiokafka run on two of the small cases only (minutes elsewhere).
+- CPU time is that of the calling thread, without a JVM's compiler and collector.
+- *Optimal*: our plan is proven by its certificate, a peer's if its loads and moves are the same. *Peak*: memory of the first
+  run above the input.
 - `make bench-full` measures everything again (hours); `benchmarks/results/*.json` are the figures of the runs above."""

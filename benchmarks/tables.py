@@ -1,15 +1,16 @@
-"""Figures as Markdown tables: for the terminal and for docs/benchmarks-tables.md."""
+"""Figures as Markdown tables for the terminal, and as CSV (docs/benchmarks.csv)."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from benchmarks.figures import WARM_UP, Figures, Line, missed
+from benchmarks.figures import Figures, Line, missed
 from benchmarks.grid import CASES, SWEEP
 from benchmarks.peers import PEERS
 
-__all__ = ["details", "promises", "summary", "sweep", "table", "tables", "time_text"]
+__all__ = ["data", "details", "promises", "summary", "sweep", "table", "time_text"]
 
 _RATIOS = ("java-sticky", "java-cooperative", "broker-uniform", "franz-go", "kafka-python", "aiokafka")
 
@@ -121,52 +122,32 @@ def sweep(lines: Iterable[Line]) -> str:
     return table(head, rows)
 
 
-def tables(machine: dict[str, Any], lines: Sequence[Line]) -> str:
-    """docs/benchmarks-tables.md, whole."""
-    grid = [line for line in lines if line.case in CASES]
-    sizes = [line for line in lines if line.case in SWEEP]
-    parts = [_INTRODUCTION.format(warm_up=WARM_UP, **machine)]
-    if grid:
-        parts += [
-            "## Times as long as ours: wall clock\n\nA star: the peer's plan is not optimal.\n\n" + summary(grid),
-            "## Promises\n\n" + promises(grid),
+def data(lines: Iterable[Line]) -> str:
+    """docs/benchmarks.csv, whole: one row per line and peer; an empty field is unknown."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        [
+            *("case", "scenario", "partitions", "peer", "kernel_ms", "kernel_cpu_ms", "kernel_is_lower_bound", "first_run_ms"),
+            *("leader_ms", "leader_cpu_ms", "leader_is_lower_bound", "moves", "spread", "optimal", "peak_mb", "error"),
         ]
-        parts += ["## Times as long as ours: CPU time of the calling thread\n\n" + summary(grid, cpu=True)]
-        parts += ["## Every figure\n\n" + details(grid)]
-    if sizes:
-        parts += [
-            "## Growth with size\n\n500 topics, equal subscriptions, as many members as partitions per topic.\n\n" + sweep(sizes)
-        ]
-    return "\n\n".join(parts) + "\n"
+    )
+    for line in lines:
+        for peer, each in line.peers.items():
+            kernel, leader = each.time("kernel") or (None, None), each.time("leader") or (None, None)
+            writer.writerow(
+                [
+                    *(line.title, line.scenario, line.partitions, PEERS[peer].title),
+                    *(_number(kernel[0]), _number(each.kernel_cpu_ms), kernel[1], _number(each.first_ms)),
+                    *(_number(leader[0]), _number(each.leader_cpu_ms), leader[1]),
+                    *(each.moves, each.spread, each.optimal, _number(each.peak_mb), each.error),
+                ]
+            )
+    return text.getvalue()
 
 
-_INTRODUCTION = """\
-# Benchmarks: all tables
-
-Written by `python -m benchmarks.assignors --page docs/benchmarks.md`; [benchmarks.md](benchmarks.md) is the short page and says
-which revision was measured.
-
-- Machine: {cpu}, {cores} cores, {memory_gb} GB; load average while running {load[0]} to {load[1]}.
-  Other work shares its cores: trust ratios, not milliseconds. Such work stretches a long call more than a short one, so
-  ratios of CPU time stand beside those of the wall clock. CPU time is that of the calling thread: a JVM's
-  compiler and collector threads are not in it, and of a call that was stopped none is known.
-- Versions: {versions}.
-- Protocol: {seconds} s or {runs} runs per peer and surface, whichever ends first, and at least three runs; {rounds} round(s);
-  each peer in a process of its own, one straight after another on each line. The first {warm_up} runs are warm-up (of fewer than
-  {twice}, the first half); the median of the others counts. A peer is stopped {cap} s after its kernel or leader began: "> 30 s"
-  is a lower bound, and so is a ratio with ">"; what bounds the kernel bounds the leader. *first run* is the cold one: what a
-  leader sees that has just started. A JVM gets faster for hundreds of runs on the smallest groups; no leader plans
-  that often.
-- *kernel*: integers or objects in and out. *leader*: the members' JoinGroup bytes in, assignment bytes out. Java's sticky
-  and franz-go parse the claims inside the kernel; the broker's assignor has no leader. kafka-python and aiokafka run on
-  two of the small cases only (minutes elsewhere).
-- Scenarios: *fresh*, nobody owns anything; *leaves*, one member has left; *joins*, one has come; *churn*, a tenth has left and
-  another tenth has come. The history is an optimal plan for the members who were there before, the same for every peer.
-- *moves*: partitions taken from a member who is still there. *optimal*: our plan's balance and stickiness are proven by its
-  certificate; a peer's plan is optimal when its loads and moves are the same. Java's cooperative-sticky is measured by
-  its second round.
-- *peak MB*: what the first run needs above the input. Python and Go: resident memory, with the modules that are loaded on
-  first use; JVM: heap, garbage included."""
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
