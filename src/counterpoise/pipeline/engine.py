@@ -59,34 +59,17 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class ClusterInput:
-    """The input of one cluster.
-
-    Attributes
-    ----------
-    source : SourceFiles
-    ends : EndsFile
-        Its samples of log ends.
-    begin : mapping
-        Log partition -> the first offset to read (see `InputSplit`).
-    aggregate_until : int
-        Commits after this time, in microseconds, are not aggregated (see `ScanSpec`); `NEVER` in a whole audit.
-    states : tuple of str
-        Files with the states of the previous update.
-    buckets : int, optional
-        Number of buckets of its groups; None: by the number of records.
-    names : mapping
-        Topic id -> name, by commits of earlier updates.
-    groups : mapping
-        Group -> whether it uses a topic of the scope, by records of earlier updates.
-    """
+    """The input of one cluster."""
 
     source: SourceFiles
-    ends: EndsFile
-    begin: Mapping[int, int] = field(default_factory=dict)
+    ends: EndsFile  # Its samples of log ends
+    begin: Mapping[int, int] = field(default_factory=dict)  # Log partition -> the first offset to read (see `InputSplit`)
+    # Commits after this time, in microseconds, are not aggregated (see `ScanSpec`); `NEVER` in a whole audit
     aggregate_until: int = NEVER
-    states: tuple[str, ...] = ()
-    buckets: int | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
+    states: tuple[str, ...] = ()  # Files with the states of the previous update
+    buckets: int | None = None  # Number of buckets of its groups; None: by the number of records
+    names: Mapping[str, str] = field(default_factory=dict)  # Topic id -> name, by commits of earlier updates
+    # Group -> whether it uses a topic of the scope, by records of earlier updates
     groups: Mapping[str, bool] = field(default_factory=dict)
 
 

@@ -77,22 +77,14 @@ def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, A
 
 @dataclass(frozen=True)
 class TableSums:
-    """Sums over the tables.
-
-    Attributes
-    ----------
-    steps : sequence of (kind, cause, number, missed generations)
-    groups : sequence of mapping
-        By type, protocol and state: ``n, members, compared, matched, fidelity_below_one, cut, polled``.
-    strategies : sequence of mapping
-        By strategy and mode; `stopped_seconds` is the sum over groups for which it is known, null if it is known for none.
-    with_lag : sequence of int
-        Numbers of observed plans, of those with sampled lag, and for these of unknown lags and of partitions.
-    """
+    """Sums over the tables."""
 
     steps: Sequence[tuple[str, str | None, int, int]]
+    # By type, protocol and state: ``n, members, compared, matched, fidelity_below_one, cut, polled``
     groups: Sequence[Mapping[str, Any]]
+    # By strategy and mode; `stopped_seconds` is the sum over groups for which it is known, null if it is known for none
     strategies: Sequence[Mapping[str, Any]]
+    # Numbers of observed plans, of those with sampled lag, and for these of unknown lags and of partitions
     with_lag: Sequence[int]
 
 

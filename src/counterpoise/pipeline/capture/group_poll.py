@@ -37,46 +37,23 @@ class SeenMember:
 
 @dataclass(frozen=True)
 class SeenGroup:
-    """A group as its coordinator describes it.
-
-    Attributes
-    ----------
-    modern : bool
-        Whether it is a consumer group of KIP-848: the broker assigns.
-    stable : bool
-        Whether the group was not rebalancing: only then the assignments of its members are known.
-    assignor : str
-    members : tuple of SeenMember
-        Sorted by id.
-    commits : dict
-        Topic and partition -> commit; None: it could not be read.
-    """
+    """A group as its coordinator describes it."""
 
     group_id: str
-    modern: bool
-    stable: bool
+    modern: bool  # Whether it is a consumer group of KIP-848: the broker assigns
+    stable: bool  # Whether the group was not rebalancing: only then the assignments of its members are known
     assignor: str
-    members: tuple[SeenMember, ...]
-    commits: dict[Partition, Committed] | None = None
+    members: tuple[SeenMember, ...]  # Sorted by id
+    commits: dict[Partition, Committed] | None = None  # Topic and partition -> commit; None: it could not be read
 
 
 @dataclass
 class GroupPoll:
-    """All groups at one time.
+    """All groups at one time."""
 
-    Attributes
-    ----------
-    groups : list of SeenGroup
-        The groups that could be described.
-    names : set of str, optional
-        The names of all groups; None: a broker did not list its groups.
-    faults : list of str
-        One sentence per failed request.
-    """
-
-    groups: list[SeenGroup] = field(default_factory=list)
-    names: set[str] | None = None
-    faults: list[str] = field(default_factory=list)
+    groups: list[SeenGroup] = field(default_factory=list)  # The groups that could be described
+    names: set[str] | None = None  # The names of all groups; None: a broker did not list its groups
+    faults: list[str] = field(default_factory=list)  # One sentence per failed request
 
 
 def poll_groups(cluster: Cluster) -> GroupPoll:

@@ -31,30 +31,14 @@ class Schedule:
 
 @dataclass
 class Status:
-    """The status of a recording.
+    """The status of a recording."""
 
-    Attributes
-    ----------
-    records : int
-        Number of records that this run wrote.
-    behind : int
-        Number of readable offsets that are not read yet.
-    groups : int
-        Number of distinct groups in the records of this run.
-    passed : int
-        Number of offsets without a visible record: markers and aborted records of transactions, compacted records.
-    hidden : list of str
-        One sentence per partition with an open transaction.
-    trouble : str
-        The error for which it waits; empty: none.
-    """
-
-    records: int = 0
-    behind: int = 0
-    groups: int = 0
-    passed: int = 0
-    hidden: list[str] = field(default_factory=list)
-    trouble: str = ""
+    records: int = 0  # Number of records that this run wrote
+    behind: int = 0  # Number of readable offsets that are not read yet
+    groups: int = 0  # Number of distinct groups in the records of this run
+    passed: int = 0  # Number of offsets without a visible record: markers and aborted records of transactions, compacted records
+    hidden: list[str] = field(default_factory=list)  # One sentence per partition with an open transaction
+    trouble: str = ""  # The error for which it waits; empty: none
 
 
 class Recording(ABC):

@@ -22,25 +22,14 @@ __all__ = ["Sample", "Sampler", "sample", "sample_batch"]
 
 @dataclass(frozen=True)
 class Sample:
-    """Log ends and metadata of a cluster at one time.
+    """Log ends and metadata of a cluster at one time."""
 
-    Attributes
-    ----------
-    at : float
-        Seconds since 1970.
-    topics : dict
-        As in ``topics.json``.
-    start, end : dict
-        First offset and end of each partition of all topics that are not internal, and of the offsets topic.
-    tails : list of Tail
-        Partitions of the offsets topic with an open transaction.
-    """
-
-    at: float
-    topics: dict[str, dict[str, Any]]
+    at: float  # Seconds since 1970
+    topics: dict[str, dict[str, Any]]  # As in ``topics.json``
+    # First offset and end of each partition of all topics that are not internal, and of the offsets topic
     start: dict[Partition, int]
     end: dict[Partition, int]
-    tails: list[Tail]
+    tails: list[Tail]  # Partitions of the offsets topic with an open transaction
 
     @property
     def log_end(self) -> dict[Partition, int]:

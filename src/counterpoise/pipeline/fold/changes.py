@@ -36,29 +36,18 @@ State = tuple[tuple[str, str], ...]
 
 @dataclass
 class Era:
-    """An era, or the time of a trial or of a change, with its figures; times in microseconds, both inclusive.
-
-    Attributes
-    ----------
-    end : int, optional
-        None: it has not ended.
-    empty : int
-        Time without members.
-    rebalances, moved : int
-    stops, stopped : int
-        Stops of partitions around its steps, and their time.
-    samples, lag, lag_peak : int
-        Samples at which the group's lag is known, its sum over them, and the largest.
-    """
+    """An era, or the time of a trial or of a change, with its figures; times in microseconds, both inclusive."""
 
     state: State
     begin: int
-    end: int | None = None
-    empty: int = 0
+    end: int | None = None  # None: it has not ended
+    empty: int = 0  # Time without members
     rebalances: int = 0
     moved: int = 0
+    # Stops of partitions around its steps, and their time
     stops: int = 0
     stopped: int = 0
+    # Samples at which the group's lag is known, its sum over them, and the largest
     samples: int = 0
     lag: int = 0
     lag_peak: int = 0

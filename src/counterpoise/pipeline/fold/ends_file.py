@@ -32,32 +32,20 @@ _ARRAYS = ("first", "count", "room", "life_log", "life_at", "life_number", "inst
 
 @dataclass(frozen=True)
 class EndsFile:
-    """The index of a file of samples. The file has rows of three int64 (time in microseconds, start, end), one per log and time.
-
-    Attributes
-    ----------
-    file : str
-    logs : tuple of (topic, partition)
-    first, count, room : int64
-        For each log, its first row, its number of rows, and the number of rows reserved for it.
-    life_log, life_at, life_number : int64
-        One row per life of a log (see `log_ends`): the log, the place of its first sample in the log, and its number from 0.
-    instants : int64
-        Times of samples, ascending.
-    conflicting : int64
-        Times at which a log has several samples with different ends, one entry per log; the largest end counts.
-    """
+    """The index of a file of samples: rows of three int64 (time in microseconds, start, end), one per log and time."""
 
     file: str
     logs: tuple[tuple[str, int], ...]
+    # For each log, its first row, its number of rows, and the number of rows reserved for it
     first: Int64
     count: Int64
     room: Int64
+    # One row per life of a log (see `log_ends`): the log, the place of its first sample in the log, and its number from 0
     life_log: Int64
     life_at: Int64
     life_number: Int64
-    instants: Int64
-    conflicting: Int64
+    instants: Int64  # Times of samples, ascending
+    conflicting: Int64  # Times at which a log has several samples with different ends, one entry per log; the largest end counts
 
     @classmethod
     def empty(cls) -> EndsFile:

@@ -29,31 +29,17 @@ class Column(Protocol[Values_co]):
 
 @dataclass(frozen=True)
 class LogEnds:
-    """Samples of log ends, sorted by log and time.
+    """Samples of log ends, sorted by log and time."""
 
-    Attributes
-    ----------
-    log : dict
-        ``(topic, partition)`` -> first row and the one after the last.
-    instants : int64
-        Times of samples of any log, in microseconds, ascending.
-    time, start, end : int64
-        Columns of the samples.
-    life_first : int64
-        The first row of the same life of the same log.
-    newest_life : bool
-        Whether the life of the sample is the last one of its log.
-    next_end, next_time : int64
-        The next sample of the same life, if `has_next`.
-    """
-
-    log: dict[tuple[str, int], tuple[int, int]]
-    instants: Int64
+    log: dict[tuple[str, int], tuple[int, int]]  # ``(topic, partition)`` -> first row and the one after the last
+    instants: Int64  # Times of samples of any log, in microseconds, ascending
+    # Columns of the samples
     time: Int64
     start: Int64
     end: Int64
-    life_first: Column[Int64]
-    newest_life: Column[npt.NDArray[np.bool_]]
+    life_first: Column[Int64]  # The first row of the same life of the same log
+    newest_life: Column[npt.NDArray[np.bool_]]  # Whether the life of the sample is the last one of its log
+    # The next sample of the same life, if `has_next`
     next_end: Int64
     next_time: Int64
     has_next: Column[npt.NDArray[np.bool_]]

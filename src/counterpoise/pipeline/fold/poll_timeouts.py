@@ -47,33 +47,18 @@ _Key = tuple[int, str]
 
 @dataclass
 class _Departure:
-    """A member that left; times in microseconds.
+    """A member that left; times in microseconds."""
 
-    Attributes
-    ----------
-    generation, at : int
-        Generation (-1: none) and time of the step that followed.
-    member, client : str
-    interval : int
-        Its maximal time between two polls, in ms.
-    left_at : int
-    by_id : bool
-        It rejoins under its member id; otherwise under its client id.
-    back : bool
-        It rejoined.
-    last : int, optional
-        Its last commit.
-    """
-
+    # Generation (-1: none) and time of the step that followed
     generation: int
     at: int
     member: str
     client: str
-    interval: int
+    interval: int  # Its maximal time between two polls, in ms
     left_at: int
-    by_id: bool
-    back: bool = False
-    last: int | None = None
+    by_id: bool  # It rejoins under its member id; otherwise under its client id
+    back: bool = False  # It rejoined
+    last: int | None = None  # Its last commit
 
     @property
     def awaited(self) -> tuple[bool, str]:

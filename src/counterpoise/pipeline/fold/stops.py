@@ -26,60 +26,37 @@ __all__ = ["Stops", "find_stops"]
 
 @dataclass(frozen=True)
 class Stops:
-    """One row per partition and step that assigned it, and one for commits before the first such step.
+    """One row per partition and step that assigned it, and one for commits before the first such step."""
 
-    Attributes
-    ----------
-    key, group : int64
-        The partition and its group, as codes.
-    generation, at : int64
-        Generation and time (in microseconds) of the step; -1 and -NEVER before the first step.
-    owner_before, last_before : int64
-        The owner before (-1: none), and the time of its last commit (-NEVER: none).
-    stop : float64
-        Seconds; nan if it did not stop, or one of the two commits is missing.
-    commits, unowned : int64
-        Number of commits after the step, and of those without an owner.
-    timed : bool
-        Whether the stop became known with this call.
-    counted : bool
-        Whether the two numbers of commits became final with this call.
-    """
-
+    # The partition and its group, as codes
     key: Int64
     group: Int64
+    # Generation and time (in microseconds) of the step; -1 and -NEVER before the first step
     generation: Int64
     at: Int64
+    # The owner before (-1: none), and the time of its last commit (-NEVER: none)
     owner_before: Int64
     last_before: Int64
-    stop: Float
+    stop: Float  # Seconds; nan if it did not stop, or one of the two commits is missing
+    # Number of commits after the step, and of those without an owner
     commits: Int64
     unowned: Int64
-    timed: Bool
-    counted: Bool
+    timed: Bool  # Whether the stop became known with this call
+    counted: Bool  # Whether the two numbers of commits became final with this call
 
 
 @dataclass(frozen=True)
 class _CommitsBySpan(Columns):
-    """Commits grouped by span of ownership, sorted by key and time.
+    """Commits grouped by span of ownership, sorted by key and time."""
 
-    Attributes
-    ----------
-    key, span : int64
-        The partition, and the row of `PartitionStates.spans`; -1: the span before the first step.
-    first, last : int64
-        Times of the first and the last commit of the owner; NEVER and -NEVER: none.
-    gap : float64
-        Mean seconds between them; nan: fewer than two.
-    commits, unowned : int64
-        As in `Stops`.
-    """
-
+    # The partition, and the row of `PartitionStates.spans`; -1: the span before the first step
     key: Int64
     span: Int64
+    # Times of the first and the last commit of the owner; NEVER and -NEVER: none
     first: Int64
     last: Int64
-    gap: Float
+    gap: Float  # Mean seconds between them; nan: fewer than two
+    # As in `Stops`
     commits: Int64
     unowned: Int64
 

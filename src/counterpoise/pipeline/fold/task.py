@@ -37,40 +37,19 @@ STATES = pa.schema([("bucket", pa.int32()), ("state", pa.binary())])
 
 @dataclass(frozen=True)
 class ClusterFold:
-    """The parameters of a fold task for one cluster.
-
-    Attributes
-    ----------
-    cluster : str
-    files : NewFiles
-        Names of new files.
-    first_bucket, buckets : int
-    ends : str
-        The file of its log end offsets (`EndsFile`).
-    spec : FoldSpec
-    chunk_starts : frozenset of int
-        The times of blocks before which a chunk may end (`offset_spans.chunk_starts`).
-    end : int
-        The time of its last record, in microseconds.
-    write_states : bool
-        Whether states are written for the next update. If not, all rows are final.
-    salt : str, optional
-        Key for hashing names in tables.
-    policy : Policy
-        Accepted findings, and owners of groups.
-    """
+    """The parameters of a fold task for one cluster."""
 
     cluster: str
-    files: NewFiles
+    files: NewFiles  # Names of new files
     first_bucket: int
     buckets: int
-    ends: str
+    ends: str  # The file of its log end offsets (`EndsFile`)
     spec: FoldSpec
-    chunk_starts: frozenset[int] = frozenset()
-    end: int = 0
-    write_states: bool = False
-    salt: str | None = None
-    policy: Policy = NO_POLICY
+    chunk_starts: frozenset[int] = frozenset()  # The times of blocks before which a chunk may end (`offset_spans.chunk_starts`)
+    end: int = 0  # The time of its last record, in microseconds
+    write_states: bool = False  # Whether states are written for the next update. If not, all rows are final.
+    salt: str | None = None  # Key for hashing names in tables
+    policy: Policy = NO_POLICY  # Accepted findings, and owners of groups
 
 
 def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[str]:

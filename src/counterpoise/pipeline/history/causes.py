@@ -13,25 +13,14 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between two generations.
+    """The difference between two generations."""
 
-    Attributes
-    ----------
-    cause : str
-        join, leave, join_leave, subscription, partition_count, protocol or unknown.
-    joined, left : list of str
-        Member ids; a static member that rejoined under a new id is in neither.
-    restarted : list of str
-        Client ids of members in both lists: processes that were restarted.
-    detail : str
-        The difference as a text.
-    """
-
-    cause: str = "unknown"
+    cause: str = "unknown"  # join, leave, join_leave, subscription, partition_count, protocol or unknown
+    # Member ids; a static member that rejoined under a new id is in neither
     joined: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-    restarted: list[str] = field(default_factory=list)
-    detail: str = ""
+    restarted: list[str] = field(default_factory=list)  # Client ids of members in both lists: processes that were restarted
+    detail: str = ""  # The difference as a text
 
 
 def identity(member: Row) -> str:

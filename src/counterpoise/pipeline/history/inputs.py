@@ -65,39 +65,19 @@ class Names:
 
 @dataclass(slots=True, eq=False)
 class Inputs:
-    """The input of one generation for any strategy.
-
-    Attributes
-    ----------
-    group : Names
-    problem : Problem
-        The group as arrays, with the claims that members sent; if the protocol sends none (range, roundrobin, KIP-848), with the
-        partitions that they owned before. Unknown lag is 0; lag is None if there is no sample before the generation.
-    recorded : int32[P]
-        Owner by the record, UNOWNED for partitions that it does not assign.
-    observed : int32[P]
-        The same, with the owners that the second round of a cooperative pair assigned.
-    duplicates : int
-        Number of partitions that the record assigns to a second member.
-    client_ids : tuple of str
-        By member code.
-    identities : sequence of str
-        By member code: the identity of a member, which a static one keeps when its id changes.
-    kind : str
-        eager, cooperative or server.
-    lag_unknown : int, optional
-        Partitions whose lag is unknown.
-    """
+    """The input of one generation for any strategy."""
 
     group: Names
+    # The group as arrays, with the claims that members sent; if the protocol sends none (range, roundrobin, KIP-848), with
+    # the partitions that they owned before. Unknown lag is 0; lag is None if there is no sample before the generation.
     problem: Problem
-    recorded: Int32
-    observed: Int32
-    duplicates: int
-    client_ids: tuple[str | None, ...]
-    identities: Sequence[str]
-    kind: Kind
-    lag_unknown: int | None = None
+    recorded: Int32  # int32[P]: Owner by the record, UNOWNED for partitions that it does not assign
+    observed: Int32  # int32[P]: The same, with the owners that the second round of a cooperative pair assigned
+    duplicates: int  # Number of partitions that the record assigns to a second member
+    client_ids: tuple[str | None, ...]  # By member code
+    identities: Sequence[str]  # By member code: the identity of a member, which a static one keeps when its id changes
+    kind: Kind  # eager, cooperative or server
+    lag_unknown: int | None = None  # Partitions whose lag is unknown
     _carried: _Carried | None = field(default=None, init=False, repr=False)
 
     @property

@@ -38,34 +38,19 @@ Row = Mapping[str, Any]
 
 @dataclass(slots=True, eq=False)
 class Replay:
-    """One strategy's plan for one generation.
+    """One strategy's plan for one generation."""
 
-    Attributes
-    ----------
-    row, step : mapping
-        The generation and its step in `rebalances`.
-    name, mode : str
-        Strategy (or `OBSERVED`) and mode.
-    inputs : Inputs
-    owner : int32[P]
-        The target.
-    figures : Figures
-        Figures of all plans of the generation, computed on first access.
-    number : int
-        The number of this plan among them.
-    matches : bool
-        The plan equals the recorded assignment.
-    """
-
+    # The generation and its step in `rebalances`
     row: Row
     step: Mapping[str, Any]
+    # Strategy (or `OBSERVED`) and mode
     name: str
     mode: str
     inputs: Inputs
-    owner: Int32
-    figures: Figures
-    number: int
-    matches: bool
+    owner: Int32  # int32[P]: The target
+    figures: Figures  # Figures of all plans of the generation, computed on first access
+    number: int  # The number of this plan among them
+    matches: bool  # The plan equals the recorded assignment
 
     @property
     def metrics(self) -> Metrics:

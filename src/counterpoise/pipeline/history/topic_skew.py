@@ -23,17 +23,10 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """The skewed topics of a plan.
+    """The skewed topics of a plan."""
 
-    Attributes
-    ----------
-    topics : int
-        Number of skewed topics.
-    worst : sequence of mapping
-        ``topic, most, fewest, most_client, fewest_client`` of those with the largest difference, then by name.
-    """
-
-    topics: int
+    topics: int  # Number of skewed topics
+    # ``topic, most, fewest, most_client, fewest_client`` of those with the largest difference, then by name
     worst: Sequence[dict[str, Any]]
 
 

@@ -25,85 +25,38 @@ _FOLDER = ".state/saved/"
 
 @dataclass
 class ClusterState:
-    """The saved state of one capture. Times are in microseconds.
+    """The saved state of one capture. Times are in microseconds."""
 
-    Attributes
-    ----------
-    positions : dict
-        Log partition -> the offset after the last record.
-    stamps : dict
-        Log partition -> time of the last record.
-    read : dict
-        Log partition -> the position of the recording (`snapshot.read_until`).
-    identity : dict
-        Identifies the capture (see `identity_of`).
-    files : dict
-        File -> size and time of the last change.
-    begin, end : int, optional
-        Times of the first and the last record.
-    watermark : int, optional
-        Rows of `partition_lag` up to then are final (`snapshot.watermark_of`).
-    topics : dict
-        Topic -> its id.
-    lives : dict
-        Topic with samples -> how often samples show that it was recreated.
-    notes : list of str
-        The notes of the capture.
-    names : dict
-        Topic id -> topic, by commits.
-    groups : dict
-        Group -> whether it uses a topic of the scope; empty if the scope has no topics.
-    unnamed : list of str
-        Topic ids in steps without a known name.
-    buckets : int
-        Number of buckets of its groups.
-    states : list of str
-        Files of the output folder's manifest with the states of its buckets.
-    ends : str, optional
-        The file with the index of its samples of log ends (`EndsFile`).
-    samples : str
-        The file of these samples.
-    """
-
-    positions: dict[str, int] = field(default_factory=dict)
-    stamps: dict[str, int] = field(default_factory=dict)
-    read: dict[str, int] = field(default_factory=dict)
-    identity: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, list[int]] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)  # Log partition -> the offset after the last record
+    stamps: dict[str, int] = field(default_factory=dict)  # Log partition -> time of the last record
+    read: dict[str, int] = field(default_factory=dict)  # Log partition -> the position of the recording (`snapshot.read_until`)
+    identity: dict[str, Any] = field(default_factory=dict)  # Identifies the capture (see `identity_of`)
+    files: dict[str, list[int]] = field(default_factory=dict)  # File -> size and time of the last change
+    # Times of the first and the last record
     begin: int | None = None
     end: int | None = None
-    watermark: int | None = None
-    topics: dict[str, str] = field(default_factory=dict)
-    lives: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
+    watermark: int | None = None  # Rows of `partition_lag` up to then are final (`snapshot.watermark_of`)
+    topics: dict[str, str] = field(default_factory=dict)  # Topic -> its id
+    lives: dict[str, int] = field(default_factory=dict)  # Topic with samples -> how often samples show that it was recreated
+    notes: list[str] = field(default_factory=list)  # The notes of the capture
+    names: dict[str, str] = field(default_factory=dict)  # Topic id -> topic, by commits
+    # Group -> whether it uses a topic of the scope; empty if the scope has no topics
     groups: dict[str, bool] = field(default_factory=dict)
-    unnamed: list[str] = field(default_factory=list)
-    buckets: int | None = None
-    states: list[str] = field(default_factory=list)
-    ends: str | None = None
-    samples: str = ""
+    unnamed: list[str] = field(default_factory=list)  # Topic ids in steps without a known name
+    buckets: int | None = None  # Number of buckets of its groups
+    states: list[str] = field(default_factory=list)  # Files of the output folder's manifest with the states of its buckets
+    ends: str | None = None  # The file with the index of its samples of log ends (`EndsFile`)
+    samples: str = ""  # The file of these samples
 
 
 @dataclass
 class SavedState:
-    """The saved state of an audit.
+    """The saved state of an audit."""
 
-    Attributes
-    ----------
-    options : dict
-        Options that must be the same in the next audit.
-    clusters : dict of ClusterState
-    provisional_files : list of str
-        Files of the manifest with provisional rows.
-    sums : dict
-        Parts of the summary, and the number of commits that look transactional, over all audits so far.
-    """
-
-    options: dict[str, Any]
+    options: dict[str, Any]  # Options that must be the same in the next audit
     clusters: dict[str, ClusterState]
-    provisional_files: list[str]
-    sums: dict[str, Any]
+    provisional_files: list[str]  # Files of the manifest with provisional rows
+    sums: dict[str, Any]  # Parts of the summary, and the number of commits that look transactional, over all audits so far
 
     def save(self, place: str) -> None:
         """Write the state to a file; `load_state` reads it."""

@@ -24,32 +24,21 @@ _HELD = 50_000
 
 @dataclass(frozen=True)
 class Aggregates(Columns):
-    """Aggregates of commits: one row per key and cell.
+    """Aggregates of commits: one row per key and cell."""
 
-    Attributes
-    ----------
-    key : int32
-        Code of the group, topic and partition.
-    ts, offset, committed, deleted, topic_id
-        Columns of the newest commit, the one with the highest log offset. `committed` is -1 for a tombstone; `topic_id` is a
-        code, -1 = none. All times here are in microseconds.
-    max_ts : int64
-        The latest time.
-    live, dead : int64
-        Number of commits and of tombstones.
-    live_ts, live_offset, live_until : int64
-        The first time, the lowest log offset and the last time of commits that are no tombstones.
-    """
-
-    key: Int32
+    key: Int32  # Code of the group, topic and partition
+    # Columns of the newest commit, the one with the highest log offset. `committed` is -1 for a tombstone; `topic_id` is a
+    # code, -1 = none. All times here are in microseconds.
     ts: Int64
     offset: Int64
     committed: Int64
     deleted: Bool
     topic_id: Int32
-    max_ts: Int64
+    max_ts: Int64  # The latest time
+    # Number of commits and of tombstones
     live: Int64
     dead: Int64
+    # The first time, the lowest log offset and the last time of commits that are no tombstones
     live_ts: Int64
     live_offset: Int64
     live_until: Int64
@@ -91,21 +80,11 @@ AGGREGATE_COLUMNS = pa.schema(
 
 @dataclass(frozen=True)
 class _SortedRuns:
-    """Rows of aggregates sorted by key and cell; a run has the rows of one key and cell.
+    """Rows of aggregates sorted by key and cell; a run has the rows of one key and cell."""
 
-    Attributes
-    ----------
-    order : int64
-        The sorted rows.
-    starts : int64
-        The place in `order` at which each run begins.
-    newest : int64
-        The row of each run with the highest log offset.
-    """
-
-    order: Int64
-    starts: Int64
-    newest: Int64
+    order: Int64  # The sorted rows
+    starts: Int64  # The place in `order` at which each run begins
+    newest: Int64  # The row of each run with the highest log offset
 
     @classmethod
     def of(cls, key: Int32, cell: Int64, offset: Int64) -> _SortedRuns:

@@ -25,18 +25,10 @@ _PATTERN = 16
 
 @dataclass(frozen=True)
 class GroupFilter:
-    """The groups that are audited.
+    """The groups that are audited."""
 
-    Attributes
-    ----------
-    patterns : tuple of str
-        Shell patterns; a name must match one of them. Empty: every name matches.
-    names : frozenset of str, optional
-        Groups that use a topic of `AuditScope.topics`; None: topics are not filtered.
-    """
-
-    patterns: tuple[str, ...] = ()
-    names: frozenset[str] | None = None
+    patterns: tuple[str, ...] = ()  # Shell patterns; a name must match one of them. Empty: every name matches.
+    names: frozenset[str] | None = None  # Groups that use a topic of `AuditScope.topics`; None: topics are not filtered
 
     @property
     def everyone(self) -> bool:

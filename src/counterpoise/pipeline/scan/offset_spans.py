@@ -20,18 +20,10 @@ __all__ = ["Flush", "OffsetSpans", "chunk_starts", "overlapping", "refuse_duplic
 
 @dataclass
 class OffsetSpans:
-    """Spans of the offsets that a task has read since its last flush.
+    """Spans of the offsets that a task has read since its last flush."""
 
-    Attributes
-    ----------
-    seen : dict
-        Log partition -> first and last offset.
-    mixed : set of int
-        Log partitions whose offsets do not rise from record to record.
-    """
-
-    seen: dict[int, tuple[int, int]] = field(default_factory=dict)
-    mixed: set[int] = field(default_factory=set)
+    seen: dict[int, tuple[int, int]] = field(default_factory=dict)  # Log partition -> first and last offset
+    mixed: set[int] = field(default_factory=set)  # Log partitions whose offsets do not rise from record to record
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the next records, in O(n). Records without a place in the log, and records made from polls, are ignored."""

@@ -50,42 +50,22 @@ _SINGLE = 1 << 42
 
 @dataclass(frozen=True)
 class ScanSpec:
-    """The parameters of a scan task for one cluster.
-
-    Attributes
-    ----------
-    cluster : str
-    files : NewFiles
-        Names of new files.
-    first_bucket, buckets : int
-        The first bucket of the cluster's groups, and their number.
-    instants : tuple of int
-        Times of samples of log ends, in microseconds, ascending: no aggregate spans one.
-    aggregate_until : int
-        Commits after this time, in microseconds, are not aggregated: a sample that is recorded later may lie between them.
-    aborted : frozenset of (int, int)
-        (log partition, offset) of records of aborted transactions. They are in `offset_commits`, but not in the aggregates.
-    groups : GroupFilter
-        All records are counted; only those of these groups are in tables.
-    begin : mapping
-        Log partition -> the first offset to read.
-    window : pair
-        Records of other times are skipped.
-    salt : str, optional
-        Key for hashing names in tables.
-    """
+    """The parameters of a scan task for one cluster."""
 
     cluster: str
-    files: NewFiles
+    files: NewFiles  # Names of new files
+    # The first bucket of the cluster's groups, and their number
     first_bucket: int
     buckets: int
-    instants: tuple[int, ...] = ()
+    instants: tuple[int, ...] = ()  # Times of samples of log ends, in microseconds, ascending: no aggregate spans one
+    # Commits after this time, in microseconds, are not aggregated: a sample that is recorded later may lie between them
     aggregate_until: int = NEVER
+    # (log partition, offset) of records of aborted transactions. They are in `offset_commits`, but not in the aggregates.
     aborted: frozenset[tuple[int, int]] = frozenset()
-    groups: GroupFilter = field(default_factory=GroupFilter)
-    begin: Mapping[int, int] = field(default_factory=dict)
-    window: Window = (None, None)
-    salt: str | None = None
+    groups: GroupFilter = field(default_factory=GroupFilter)  # All records are counted; only those of these groups are in tables
+    begin: Mapping[int, int] = field(default_factory=dict)  # Log partition -> the first offset to read
+    window: Window = (None, None)  # Records of other times are skipped
+    salt: str | None = None  # Key for hashing names in tables
 
 
 def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Block]]:

@@ -19,19 +19,12 @@ _MOST_PARTITIONS = 10_000
 
 @dataclass(frozen=True)
 class InputSplit:
-    """Row groups of one cluster's files, in the order of the files: what one scan task reads.
-
-    Attributes
-    ----------
-    cluster : str
-    groups : tuple of (file, row groups)
-    begin : dict
-        Log partition -> the first offset to read; of other log partitions all records are read. If it is not empty, records
-        without a place in the log are skipped: the previous update has counted them.
-    """
+    """Row groups of one cluster's files, in the order of the files: what one scan task reads."""
 
     cluster: str
     groups: tuple[tuple[str, tuple[int, ...]], ...]
+    # Log partition -> the first offset to read; of other log partitions all records are read. If it is not empty, records
+    # without a place in the log are skipped: the previous update has counted them.
     begin: Mapping[int, int]
 
 

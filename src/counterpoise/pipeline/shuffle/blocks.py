@@ -38,24 +38,12 @@ _LEAST, _MOST = 8, 256
 
 @dataclass(frozen=True)
 class Block:
-    """One row of the shuffle.
+    """One row of the shuffle."""
 
-    Attributes
-    ----------
-    bucket : int
-        The number of the bucket over all clusters: the cluster's first bucket plus that of the group.
-    first_time : int
-        The earliest time in the cut of the scan task, in microseconds. A state has the lowest number.
-    kind : int
-        `STATE`, `RECORDS` or `COMMITS`.
-    payload : bytes
-        A state, or an Arrow IPC stream.
-    """
-
-    bucket: int
-    first_time: int
-    kind: int
-    payload: bytes
+    bucket: int  # The number of the bucket over all clusters: the cluster's first bucket plus that of the group
+    first_time: int  # The earliest time in the cut of the scan task, in microseconds. A state has the lowest number.
+    kind: int  # `STATE`, `RECORDS` or `COMMITS`
+    payload: bytes  # A state, or an Arrow IPC stream
 
 
 def bucket_of(group: bytes, buckets: int) -> int:

@@ -18,18 +18,12 @@ _MICROS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 @dataclass(frozen=True)
 class CaptureFiles:
-    """The files of a capture, local paths or URIs, which every worker can read.
+    """The files of a capture, local paths or URIs, which every worker can read."""
 
-    Attributes
-    ----------
-    records, ends : tuple of str
-        Parquet. Without files in `ends`, log ends are unknown.
-    topics, aborted : str, optional
-        JSON.
-    """
-
+    # Parquet. Without files in `ends`, log ends are unknown.
     records: tuple[str, ...]
     ends: tuple[str, ...] = ()
+    # JSON
     topics: str | None = None
     aborted: str | None = None
 
@@ -63,24 +57,12 @@ class Capture:
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """A capture as the scan reads it: DataFrames of samples and metadata are files and values here.
+    """A capture as the scan reads it: DataFrames of samples and metadata are files and values here."""
 
-    Attributes
-    ----------
-    files : CaptureFiles
-        If the records are a DataFrame, `files.records` is empty.
-    records : DataFrame, optional
-        Columns of Spark's Kafka source.
-    topic_ids : dict, optional
-        Topic -> its id at the end of the recording.
-    aborted : frozenset, optional
-        Log partition and offset of records of aborted transactions; None: unknown.
-    """
-
-    files: CaptureFiles
-    records: DataFrame | None
-    topic_ids: Mapping[str, str] | None
-    aborted: frozenset[tuple[int, int]] | None
+    files: CaptureFiles  # If the records are a DataFrame, `files.records` is empty
+    records: DataFrame | None  # Columns of Spark's Kafka source
+    topic_ids: Mapping[str, str] | None  # Topic -> its id at the end of the recording
+    aborted: frozenset[tuple[int, int]] | None  # Log partition and offset of records of aborted transactions; None: unknown
 
 
 def source_files(captures: Mapping[str, Capture], folder: Path) -> dict[str, SourceFiles]:

@@ -23,27 +23,13 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of an output folder after a transaction.
+    """The content of an output folder after a transaction."""
 
-    Attributes
-    ----------
-    out : str
-        The folder, absolute.
-    number : int
-        The number of the transaction.
-    files : frozenset of str
-        Valid Parquet files, as paths below `out`.
-    removed : frozenset of str
-        Files that this transaction removed; they may still exist.
-    small_files : mapping of str to str
-        Name below `out` -> text, for example the summary.
-    """
-
-    out: str
-    number: int = 0
-    files: frozenset[str] = frozenset()
-    removed: frozenset[str] = frozenset()
-    small_files: Mapping[str, str] = field(default_factory=dict)
+    out: str  # The folder, absolute
+    number: int = 0  # The number of the transaction
+    files: frozenset[str] = frozenset()  # Valid Parquet files, as paths below `out`
+    removed: frozenset[str] = frozenset()  # Files that this transaction removed; they may still exist
+    small_files: Mapping[str, str] = field(default_factory=dict)  # Name below `out` -> text, for example the summary
 
     def below(self, *names: str) -> list[str]:
         """The valid files in a folder of `out`, as paths or URIs, sorted."""

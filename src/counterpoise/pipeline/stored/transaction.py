@@ -41,27 +41,13 @@ _OURS = re.compile(rf"/(?:{re.escape(_HIDDEN)})?part-\d{{10}}-[0-9a-f]{{32}}\.[a
 
 @dataclass(frozen=True)
 class NewFiles:
-    """Names of new files of one transaction; tasks receive it by pickle.
+    """Names of new files of one transaction; tasks receive it by pickle."""
 
-    Attributes
-    ----------
-    out : str
-        The output folder, absolute.
-    number : int
-        The number of the transaction.
-    writer : str
-        Eight hexadecimal digits that identify the writer.
-    hidden : bool
-        The names are hidden from readers that do not use the manifest.
-    state : str, optional
-        The folder of state files; default: in `out`.
-    """
-
-    out: str
-    number: int
-    writer: str = "00000000"
-    hidden: bool = False
-    state: str | None = None
+    out: str  # The output folder, absolute
+    number: int  # The number of the transaction
+    writer: str = "00000000"  # Eight hexadecimal digits that identify the writer
+    hidden: bool = False  # The names are hidden from readers that do not use the manifest
+    state: str | None = None  # The folder of state files; default: in `out`
 
     def of(self, table: str, cluster: str) -> Callable[[str], str]:
         """`table_file` for the days of one cluster."""

@@ -105,36 +105,19 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The plan of one group.
-
-    Attributes
-    ----------
-    topics : tuple of int
-        Indices into the list of topics.
-    members : int
-        Number of members at the begin.
-    rebalances : int
-        Number of rebalances, including the first generation.
-    storm : int
-        Number of rebalances within one minute; 0: no storm.
-    interval_ms : int
-        Time between two commits of a member.
-    version : int
-        Version of the values of its commits.
-    static, deleted : bool
-        Whether its members are static; whether it is deleted within the recording.
-    """
+    """The plan of one group."""
 
     number: int
     name: str
     protocol: str
     library: str
-    topics: tuple[int, ...]
-    members: int
-    rebalances: int
-    storm: int
-    interval_ms: int
-    version: int
+    topics: tuple[int, ...]  # Indices into the list of topics
+    members: int  # Number of members at the begin
+    rebalances: int  # Number of rebalances, including the first generation
+    storm: int  # Number of rebalances within one minute; 0: no storm
+    interval_ms: int  # Time between two commits of a member
+    version: int  # Version of the values of its commits
+    # Whether its members are static; whether it is deleted within the recording
     static: bool
     deleted: bool
 

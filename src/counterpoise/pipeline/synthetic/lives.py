@@ -29,30 +29,16 @@ class Person:
 
 @dataclass(frozen=True)
 class Step:
-    """One generation or, in a KIP-848 group, one epoch.
+    """One generation or, in a KIP-848 group, one epoch."""
 
-    Attributes
-    ----------
-    begin_ms, at_ms : int
-        The time when consumption stops, and that of the record.
-    kind : str
-        rebalance, followup, replaced (a static member rejoined) or emptied.
-    generation : int
-    people : tuple of Person
-        Sorted by member id.
-    claimed : int32[P]
-        The owner of each partition when members join, by index into `people`.
-    owner : int32[P]
-        The new owner of each partition.
-    """
-
+    # The time when consumption stops, and that of the record
     begin_ms: int
     at_ms: int
-    kind: str
+    kind: str  # rebalance, followup, replaced (a static member rejoined) or emptied
     generation: int
-    people: tuple[Person, ...]
-    claimed: Int32
-    owner: Int32
+    people: tuple[Person, ...]  # Sorted by member id
+    claimed: Int32  # int32[P]: The owner of each partition when members join, by index into `people`
+    owner: Int32  # int32[P]: The new owner of each partition
 
 
 def life(fleet: Fleet, plan: GroupPlan, topics: list[TopicPlan]) -> Iterator[Step]:

@@ -26,34 +26,19 @@ _JSON = json.JSONDecoder()
 
 @dataclass
 class DumpCounts:
-    """Counts of what the text has.
+    """Counts of what the text has."""
 
-    Attributes
-    ----------
-    segments, records : int
-        Segments, and visible records, which are in the folder.
-    aborted, undecided : int
-        Records of aborted transactions, and of transactions without an end in the text.
-    altered : int
-        Records with another size than the tool prints, because a field is missing in the text.
-    partial : int
-        Generations of Kafka 3.7 and older: the text has their assignments and no subscriptions.
-    unreadable : int
-        Records, batches and lines that cannot be read; `faults` has a sentence for each of the first hundred.
-    unnamed : int
-        Segments without a partition in their name.
-    repeated, foreign : int
-        Batches that were printed twice (used once), and files of other topics.
-    """
-
+    # Segments, and visible records, which are in the folder
     segments: int = 0
     records: int = 0
+    # Records of aborted transactions, and of transactions without an end in the text
     aborted: int = 0
     undecided: int = 0
-    altered: int = 0
-    partial: int = 0
-    unreadable: int = 0
-    unnamed: int = 0
+    altered: int = 0  # Records with another size than the tool prints, because a field is missing in the text
+    partial: int = 0  # Generations of Kafka 3.7 and older: the text has their assignments and no subscriptions
+    unreadable: int = 0  # Records, batches and lines that cannot be read; `faults` has a sentence for each of the first hundred
+    unnamed: int = 0  # Segments without a partition in their name
+    # Batches that were printed twice (used once), and files of other topics
     repeated: int = 0
     foreign: int = 0
     faults: list[str] = field(default_factory=list)

@@ -33,25 +33,16 @@ Record = tuple[int, int, bytes | None, bytes | None]
 
 @dataclass(frozen=True)
 class LogBatch:
-    """One batch with a valid checksum.
-
-    Attributes
-    ----------
-    base_offset, last_offset, count, producer_id, base_time, max_time : int
-    attributes : int
-        Bits 0-2 the codec, 3 log append time, 4 transactional, 5 control.
-    payload : bytes
-        The records, compressed by the codec.
-    """
+    """One batch with a valid checksum."""
 
     base_offset: int
     last_offset: int
-    attributes: int
+    attributes: int  # Bits 0-2 the codec, 3 log append time, 4 transactional, 5 control
     base_time: int
     max_time: int
     producer_id: int
     count: int
-    payload: bytes
+    payload: bytes  # The records, compressed by the codec
 
     @property
     def transactional(self) -> bool:

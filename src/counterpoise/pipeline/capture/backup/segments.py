@@ -26,25 +26,17 @@ _SEGMENT = re.compile(r"\d{20}\.log")
 
 @dataclass
 class SegmentCounts:
-    """Counts of what the segments have.
+    """Counts of what the segments have."""
 
-    Attributes
-    ----------
-    partitions, segments, batches, records : int
-        `records`: visible ones.
-    aborted, undecided : int
-        Records of aborted transactions, and of transactions without an end in the log.
-    corrupt : int
-        Damaged ranges and batches; `faults` has a sentence for each of the first hundred.
-    """
-
+    # `records`: visible ones
     partitions: int = 0
     segments: int = 0
     batches: int = 0
     records: int = 0
+    # Records of aborted transactions, and of transactions without an end in the log
     aborted: int = 0
     undecided: int = 0
-    corrupt: int = 0
+    corrupt: int = 0  # Damaged ranges and batches; `faults` has a sentence for each of the first hundred
     faults: list[str] = field(default_factory=list)
 
     def fault(self, file: Path, reason: object) -> None:
