@@ -114,11 +114,11 @@ def test_only_the_laws_asked_for_are_checked() -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ([], "plan: expected a mapping by name"),
-        ({"a": [0]}, "a: expected a mapping by name"),
-        ({"a": {"t": "01"}}, "a.t: expected a list of partition indices"),
-        ({"a": {"t": [0.5]}}, "a.t[0]: 0.5 is no partition index"),
-        ({"a": {"t": [[0], [1, 2]]}}, "a.t[0]: [0] is no partition index"),
+        ([], "plan: Expected `object`, got `array`"),
+        ({"a": [0]}, "plan.a: Expected `object`, got `array`"),
+        ({"a": {"t": "01"}}, "plan.a.t: Expected `array`, got `str`"),
+        ({"a": {"t": [0.5]}}, "plan.a.t[0]: Expected `int`, got `float`"),
+        ({"a": {"t": [[0], [1, 2]]}}, "plan.a.t[0]: Expected `int`, got `array`"),
     ],
 )
 def test_a_plan_of_another_form_is_one_clear_error(plan: object, message: str) -> None:

@@ -30,7 +30,7 @@ def test_a_topic_may_be_written_as_in_json() -> None:
 
 @pytest.mark.parametrize(
     ("topic", "message"),
-    [({}, "topics.t: partitions is missing"), ({"partitions": 1, "rack": []}, "topics.t: unknown field 'rack'")],
+    [({}, "topics.t: .*required field `partitions`"), ({"partitions": 1, "rack": []}, "topics.t: .*unknown field `rack`")],
 )
 def test_a_topic_that_is_written_wrongly_names_the_field(topic: dict[str, Any], message: str) -> None:
     with pytest.raises(SnapshotError, match=message):
@@ -192,5 +192,5 @@ def test_subscriptions_to_topics_that_are_not_there_are_warned_of_and_counted() 
 
 @pytest.mark.parametrize("generation", [-2, -(2**31)])
 def test_a_generation_below_none_is_refused(generation: int) -> None:
-    with pytest.raises(SnapshotError, match=rf"^members\[0\]\.generation: {generation} is no generation \(-1, 0, 1, \.\.\.\)$"):
+    with pytest.raises(SnapshotError, match=r"^members\[0\]\.generation: Expected `int` >= -1"):
         cp.Group({"t": 1}, [cp.Member("a", ["t"], {"t": [0]}, generation)])

@@ -109,13 +109,13 @@ def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
     [
         ([{"id": "a", "metadata": "zz"}], "member 'a', metadata: not hex"),
         ([JoinMember("a", b""), JoinMember("a", b"")], "member 'a' is listed twice"),
-        ([{"id": "a"}], r"members\[0\]: metadata is missing"),
+        ([{"id": "a"}], r"members\[0\]: Object missing required field `metadata`"),
         ({"a": None}, "member 'a', metadata: expected bytes or hex text, not NoneType"),
         ({"a": 50}, "member 'a', metadata: expected bytes or hex text, not int"),
-        ([{"id": 5, "metadata": b""}], r"members\[0\]: id 5, instance_id None: expected text"),
-        ([JoinMember("a", b"", 5)], r"members\[0\]: id 'a', instance_id 5: expected text"),  # type: ignore[arg-type]
-        ([b""], r"members\[0\]: expected an object with id, metadata, not"),
-        (None, "members: expected a list of members, not None"),
+        ([{"id": 5, "metadata": b""}], r"members\[0\]\.id: Expected `str`, got `int`"),
+        ([JoinMember("a", b"", 5)], r"members\[0\]\.instance_id: Expected `str"),  # type: ignore[arg-type]
+        ([b""], r"members\[0\]: Expected `object`, got `bytes`"),
+        (None, "members: Expected `array`, got `null`"),
     ],
     ids=["not hex", "an id twice", "no metadata", "nothing", "a number", "no text", "no instance", "bytes alone", "nobody"],
 )
@@ -125,7 +125,7 @@ def test_wrong_members_are_named(members: Any, message: str) -> None:
 
 
 def test_topics_are_wanted_by_name() -> None:
-    with pytest.raises(SnapshotError, match=r"topics: expected \{name: partition count\}, not \['t'\]"):
+    with pytest.raises(SnapshotError, match="topics: Expected `object`, got `array`"):
         lead("sticky", ["t"], {})  # type: ignore[arg-type]
 
 
@@ -140,11 +140,11 @@ def test_wrong_topics_are_named(count: object) -> None:
     [
         ({"t": [1]}, None, "lag.t: 1 numbers, t has 2 partitions"),
         ({"u": [1]}, None, "lag.u: topic does not exist"),
-        ([1, 2], None, "lag: expected {topic: "),
+        ([1, 2], None, "lag: Expected `object | null`, got `array`"),
         (None, {"b": 2}, "capacity.b: no such member; members are a"),
-        (None, {"a": 0}, "capacity.a: 0; expected 1 to 2147483647"),
-        (None, {"a": "2"}, "capacity.a: '2'; expected 1 to"),
-        (None, ["a"], "capacity: expected {member: weight}, not ['a']"),
+        (None, {"a": 0}, "capacity.a: Expected `int` >= 1"),
+        (None, {"a": "2"}, "capacity.a: Expected `int`, got `str`"),
+        (None, ["a"], "capacity: Expected `object | null`, got `array`"),
     ],
 )
 def test_a_wrong_lag_or_weight_is_named(lag: Any, capacity: Any, message: str) -> None:

@@ -112,16 +112,14 @@ class LagReader:
 
 def _checked(answer: Any, topics: Mapping[str, int]) -> dict[str, list[int]]:
     """What a source answered about these topics, as plain numbers; SnapshotError if it is no lag of theirs."""
-    from counterpoise.snapshot.checks import check_lag, check_parts
-    from counterpoise.snapshot.group import Topic
+    from counterpoise.snapshot.checks import check_lag, checked
+    from counterpoise.snapshot.parts import Lags, Topic
 
-    check_parts({}, (), answer)
-    known = {topic: lags for topic, lags in answer.items() if topic in topics}
+    known = {topic: lags for topic, lags in checked(answer, Lags, "lag").items() if topic in topics}
     check_lag(known, {topic: Topic(count) for topic, count in topics.items()})
-    numbers = {topic: [int(lag) for lag in lags] for topic, lags in known.items()}
-    if sum(map(sum, numbers.values())) > _MOST:
+    if sum(map(sum, known.values())) > _MOST:
         raise SnapshotError(f"lag: more than {_MOST} records behind in all; no group is")
-    return numbers
+    return known
 
 
 class LagAware(HostAssignor):

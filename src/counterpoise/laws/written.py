@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
-from counterpoise.errors import SnapshotError, some
+from counterpoise.errors import some
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.model.problem import UNOWNED, Int32, Int64
-from counterpoise.snapshot.checks import indices_of, is_list
+from counterpoise.snapshot.checks import checked
 from counterpoise.snapshot.group import Group
-from counterpoise.snapshot.json_text import shown
+from counterpoise.snapshot.names import Assignment
+from counterpoise.snapshot.plan import PLAN_ADVICE
 
 __all__ = ["owners_by_names"]
 
@@ -38,6 +38,7 @@ def owners_by_names(group: Group, assignment: Mapping[str, Mapping[str, Sequence
     O(P) and a short step per member and topic: a million of these take about a second.
     """
     problem = group.problem()
+    assignment = checked(assignment, Assignment, "plan", PLAN_ADVICE)
     codes, index, strangers = _flat(group, assignment)
     member, topic, length = codes
     first = np.append(problem.topic_start[:-1], 0)[topic]
@@ -62,19 +63,14 @@ def _flat(
     topics: list[int] = []
     lists: list[Sequence[int]] = []
     strangers: list[str] = []
-    for member, given in _items(assignment, "plan"):
-        items = _items(given, member)
+    for member, given in assignment.items():
         if member not in member_code:
             strangers.append(member)
             continue
-        members.extend([member_code[member]] * len(items))
-        topics.extend(topic_code.get(topic, -1) for topic, _ in items)
-        lists.extend(listed if isinstance(listed, list) else _listed(listed, f"{member}.{topic}") for topic, listed in items)
+        members.extend([member_code[member]] * len(given))
+        topics.extend(topic_code.get(topic, -1) for topic in given)
+        lists.extend(given.values())
     flat = list(chain.from_iterable(lists))
-    if not set(map(type, flat)) <= {int}:
-        known = [each for each in assignment.items() if each[0] in member_code]
-        lists = [_listed(listed, f"{member}.{topic}") for member, held in known for topic, listed in held.items()]
-        flat = list(chain.from_iterable(lists))
     try:
         index = np.array(flat, np.int64)
     except OverflowError:
@@ -96,14 +92,6 @@ def _missing(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]
     ]
 
 
-def _listed(listed: object, path: str) -> list[int]:
-    """Anything that is a flat sequence of whole numbers, as a list of int."""
-    if not is_list(listed):
-        raise SnapshotError(f"{path}: expected a list of partition indices, not {shown(listed)}")
-    indices: list[int] = indices_of(listed, path).tolist()
-    return indices
-
-
 def _faults(group: Group, strangers: list[str], missing: list[str], twice: Int64) -> list[Violation]:
     found = []
     if strangers:
@@ -117,9 +105,3 @@ def _faults(group: Group, strangers: list[str], missing: list[str], twice: Int64
         message = f"{len(twice)} {what} given more than once: {words.partitions(twice)}"
         found.append(Violation("complete", message, len(twice)))
     return found
-
-
-def _items(value: object, path: str) -> list[tuple[str, Any]]:
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise SnapshotError(f"{path}: expected a mapping by name; a plan is {{member: {{topic: [partitions]}}}}")
-    return list(value.items())

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import NoneType
 from typing import Any
 
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.errors import SnapshotError
+from counterpoise.errors import SnapshotError, some
 from counterpoise.planning.assign import planned, protocol_of
-from counterpoise.snapshot.checks import as_topic, check_capacities, check_lag, check_parts, check_topics
-from counterpoise.snapshot.group import Topic
+from counterpoise.snapshot.checks import check_lag, checked, known_topics
 from counterpoise.snapshot.joined import JoinedProblem, JoinMember, join_problem
-from counterpoise.snapshot.json_text import fields_of
+from counterpoise.snapshot.parts import JoinedPart, LeadRequest, Topic
 from counterpoise.snapshot.plan import Plan
 from counterpoise.wire.group_assignments import encode_assignments
 from counterpoise.wire.user_data import ProtocolKind
@@ -113,13 +111,17 @@ def lead(
     -----
     O(bytes + P) around the strategy's own cost; no step per topic or partition in Python.
     """
-    check_parts(topics, [], lag)
-    known = {name: as_topic(name, value) for name, value in topics.items()}
-    check_topics(known)
-    check_lag(lag or {}, known)
-    given = _members(members)
-    check_capacities(capacity, {member.id for member in given})
-    return lead_plan(strategy, known, given, protocol=protocol, options=options, lag=lag, capacity=capacity).assignments
+    if isinstance(members, Mapping):
+        members = [{"id": member, "metadata": metadata} for member, metadata in members.items()]
+    given = checked({"topics": topics, "members": members, "lag": lag, "capacity": capacity}, LeadRequest)
+    known = known_topics(given.topics)
+    check_lag(given.lag or {}, known)
+    joined = [JoinMember(each.id, _bytes(each), each.instance_id) for each in given.members]
+    unknown = sorted((given.capacity or {}).keys() - {each.id for each in joined})
+    if unknown:
+        raise SnapshotError(f"capacity.{unknown[0]}: no such member; members are {some(sorted(each.id for each in joined))}")
+    plan = lead_plan(strategy, known, joined, protocol=protocol, options=options, lag=given.lag, capacity=given.capacity)
+    return plan.assignments
 
 
 def lead_plan(
@@ -148,29 +150,13 @@ def lead_plan(
     return Lead(**vars(plan), joined=joined, assignments=assignments, known=topics)
 
 
-def _members(members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, bytes]) -> list[JoinMember]:
-    if isinstance(members, Mapping):
-        members = [{"id": member, "metadata": metadata} for member, metadata in members.items()]
-    check_parts({}, members)
-    return [_member(at, given) for at, given in enumerate(members)]
-
-
-def _member(at: int, given: JoinMember | Mapping[str, Any]) -> JoinMember:
-    fields = (
-        vars(given) if isinstance(given, JoinMember) else fields_of(given, f"members[{at}]", ("id", "metadata"), ("instance_id",))
-    )
-    member, instance = fields["id"], fields.get("instance_id")
-    if not isinstance(member, str) or not isinstance(instance, str | NoneType):
-        raise SnapshotError(f"members[{at}]: id {member!r}, instance_id {instance!r}: expected text (for the latter, or None)")
-    return JoinMember(member, _bytes(member, fields["metadata"]), instance)
-
-
-def _bytes(member: str, metadata: object) -> bytes:
+def _bytes(member: JoinedPart) -> bytes:
+    metadata = member.metadata
     if isinstance(metadata, str):
         try:
             return bytes.fromhex(metadata)
         except ValueError:
-            raise SnapshotError(f"member {member!r}, metadata: not hex") from None
+            raise SnapshotError(f"member {member.id!r}, metadata: not hex") from None
     if not isinstance(metadata, bytes | bytearray | memoryview):
-        raise SnapshotError(f"member {member!r}, metadata: expected bytes or hex text, not {type(metadata).__name__}")
+        raise SnapshotError(f"member {member.id!r}, metadata: expected bytes or hex text, not {type(metadata).__name__}")
     return bytes(metadata)

@@ -6,19 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.snapshot.checks import as_topic, check_claims, check_lag, check_members, check_parts, check_topics, indices_of
+from counterpoise.snapshot.checks import FORM, check_claims, check_lag, check_members, checked, known_topics
 from counterpoise.snapshot.html import html_table
+from counterpoise.snapshot.json_text import decoded, fitted
 from counterpoise.snapshot.names import partition_list
-from counterpoise.snapshot.parts import Member, Topic
+from counterpoise.snapshot.parts import Member, Parts, Topic
 
 __all__ = ["Group", "Member", "Settlement", "Topic", "check_group"]
 
@@ -76,12 +80,11 @@ class Group:
         lag: Mapping[str, Sequence[int]] | None = None,
         name: str | None = None,
     ) -> None:
-        check_parts(topics, members, lag, name)
-        self.name = name
-        self.topics: Mapping[str, Topic] = MappingProxyType({topic: as_topic(topic, known) for topic, known in topics.items()})
-        self.members: tuple[Member, ...] = tuple(members)
-        self.lag: Mapping[str, Sequence[int]] | None = None if lag is None else MappingProxyType(dict(lag))
-        check_topics(self.topics)
+        parts = checked({"topics": topics, "members": members, "lag": lag, "group": name}, Parts)
+        self.topics: Mapping[str, Topic] = MappingProxyType(known_topics(parts.topics))
+        self.members: tuple[Member, ...] = tuple(parts.members)
+        self.lag: Mapping[str, Sequence[int]] | None = None if parts.lag is None else MappingProxyType(parts.lag)
+        self.name = parts.group
         check_members(self.members)
         check_lag(self.lag or {}, self.topics)
 
@@ -102,10 +105,10 @@ class Group:
         SnapshotError
             The message starts with the path, such as ``members[3].owned.t1[0]``.
         """
-        from counterpoise.snapshot.json_form import read_parts
-
-        group = cls(**read_parts(text))
-        check_claims(group.members, group.topics, strict=strict)
+        parts = fitted(decoded(text, _advice(text)), Parts, "", FORM)
+        group = cls(parts.topics, parts.members, parts.lag, parts.group)
+        if strict:
+            check_claims(group.members, group.topics)
         return group
 
     @classmethod
@@ -138,10 +141,16 @@ class Group:
 
     def to_json(self) -> str:
         """The snapshot as one line of JSON; `from_json` reads it back."""
-        from counterpoise.snapshot.json_form import write_parts
-
-        topics = {name: self.topics[name] for name in self.topic_names}
-        return write_parts(topics, self.members_by_code, self.lag, self.name)
+        topics: dict[str, int | Topic] = {}
+        for name in self.topic_names:
+            count, racks = self.topics[name].partitions, self.topics[name].racks
+            topics[name] = count if racks is None else Topic(count, [[rack for rack in each if rack] for each in racks])
+        members = []
+        for one in self.members_by_code:
+            owned = {topic: sorted(one.owned[topic]) for topic in java_order(one.owned)}
+            members.append(replace(one, topics=java_order(set(one.topics)), owned=owned))
+        lag = None if self.lag is None else {topic: list(self.lag[topic]) for topic in java_order(self.lag)}
+        return msgspec.json.encode(Parts(topics, members, lag, self.name)).decode()
 
     def problem(self) -> Problem:
         """The group as arrays, claims settled; computed once."""
@@ -150,12 +159,12 @@ class Group:
     @cached_property
     def member_ids(self) -> tuple[str, ...]:
         """Member ids in code order."""
-        return tuple(java_order(str.__str__(member.id) for member in self.members))
+        return tuple(java_order(member.id for member in self.members))
 
     @cached_property
     def topic_names(self) -> tuple[str, ...]:
         """Topic names in code order."""
-        return tuple(java_order(map(str.__str__, self.topics)))
+        return tuple(java_order(self.topics))
 
     @cached_property
     def missing_topics(self) -> Mapping[str, int]:
@@ -232,6 +241,13 @@ def check_group(given: object) -> Group:
     raise SnapshotError(f"group: expected a Group, not {type(given).__name__}; Group.from_json reads the text of a snapshot")
 
 
+def _advice(text: object) -> str:
+    text = str(text) if isinstance(text, PathLike) else text
+    if isinstance(text, str) and text.strip() and len(text) < 4096 and not set(text) & set("{}[]\n"):
+        return f"to read the file {text!r} pass its text: Group.from_json(Path({text!r}).read_text())"
+    return "a snapshot is one JSON object with topics and members"
+
+
 def _claims(members: Sequence[Member], code: Mapping[str, int], start: Int64, counts: Int64) -> tuple[Int32, Int64, int, int]:
     """Member and partition of each claim that exists, and how many are on unknown topics, and on partitions that are gone."""
     lists: list[Int64] = [np.zeros(0, np.int64)]
@@ -242,10 +258,10 @@ def _claims(members: Sequence[Member], code: Mapping[str, int], start: Int64, co
             if topic not in code:
                 unknown += len(indices)
                 continue
-            lists.append(indices_of(indices, f"members.{member.id}.owned.{topic}"))
+            lists.append(np.array(indices, np.int64))
             heads.append((at, code[topic], len(lists[-1])))
     who, topics, lengths = np.array(heads, np.int64).reshape(-1, 3).T
     index, topic_of_claim = np.concatenate(lists), np.repeat(topics, lengths)
-    exists = (index >= 0) & (index < counts[topic_of_claim])
+    exists = index < counts[topic_of_claim]
     partition = (start[topic_of_claim] + index)[exists]
     return np.repeat(who.astype(np.int32), lengths)[exists], partition, unknown, int(len(index) - np.count_nonzero(exists))

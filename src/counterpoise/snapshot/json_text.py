@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args, get_origin
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -51,7 +52,7 @@ def decoded(text: str | bytes, advice: str) -> Any:
 
 
 def fitted(value: object, kind: type[T], path: str, advice: str) -> T:
-    """The value as a `kind`: dicts of dicts of what msgspec can check.
+    """The value as a `kind`: a struct, or dicts and lists of what msgspec can check.
 
     Raises
     ------
@@ -61,11 +62,24 @@ def fitted(value: object, kind: type[T], path: str, advice: str) -> T:
     try:
         return msgspec.convert(value, kind, str_keys=True)
     except (msgspec.ValidationError, RecursionError) as error:
-        if isinstance(value, Mapping) and get_origin(kind) is dict:  # msgspec names no keys
-            for name, part in value.items():
-                fitted(part, get_args(kind)[1], f"{path}.{shown(name, str)}", advice)
+        for place, part, of in _parts(value, kind):  # msgspec names no keys
+            fitted(part, of, f"{path}{place}", advice)
         what, _, at = str(error).partition(" - at `$")
-        raise SnapshotError(f"{path}{at.rstrip('`')}: {what}; {advice}") from None
+        raise SnapshotError(f"{path}{at.rstrip('`')}: {what}; {advice}".removeprefix(".").removeprefix(": ")) from None
+
+
+def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:
+    """The parts of a value that should be of this kind: the place in it, the part, and its kind."""
+    kinds = get_args(kind)
+    if get_origin(kind) in (Annotated, Union, UnionType):
+        for one in kinds:
+            yield from _parts(value, one)
+    elif isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield from ((f".{one.name}", value[one.name], one.type) for one in msgspec.structs.fields(kind) if one.name in value)
+    elif isinstance(value, dict) and len(kinds) == 2:
+        yield from ((f".{shown(name, str)}", part, kinds[1]) for name, part in value.items())
+    elif isinstance(value, list) and len(kinds) == 1:
+        yield from ((f"[{at}]", part, kinds[0]) for at, part in enumerate(value))
 
 
 def fields_of(value: object, path: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
@@ -117,9 +131,11 @@ def json_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def plain(value: object) -> Any:
-    """For ``msgspec.json.encode``: text and numbers of other types (NumPy's, an enumeration's) as JSON has them."""
-    if isinstance(value, np.generic):
-        return value.item()
+    """For msgspec's ``enc_hook``: text, numbers, lists and mappings of other types, such as NumPy's, as JSON has them."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
     if isinstance(value, str):
         return str.__str__(value)
+    if isinstance(value, Iterable):
+        return dict(value) if isinstance(value, Mapping) else list(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -1,23 +1,34 @@
-"""Topic and Member: what a group is made of, as people and JSON say it; `checks` says what they may hold."""
+"""Topic and Member: what a group is made of, as people and JSON say it; msgspec checks their fields."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Annotated, Any
 
-__all__ = ["Member", "Topic"]
+import msgspec
+from msgspec import Meta
+
+from counterpoise.model.problem import MOST_CAPACITY
+
+__all__ = ["JoinedPart", "Lags", "LeadRequest", "Member", "Parts", "Topic", "Topics"]
+
+Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Weight = Annotated[int, Meta(ge=1, le=MOST_CAPACITY)]
+Lags = dict[str, list[Annotated[int, Meta(ge=0, le=2**63 - 1)]]]
+"""Records behind per partition, by topic."""
 
 
-@dataclass(frozen=True)
-class Topic:
+class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A topic: its partition count and, if known, the racks of each partition's replicas (None or "": no rack)."""
 
-    partitions: int
+    partitions: Annotated[int, Meta(ge=0)]
     racks: Sequence[Sequence[str | None]] | None = None
 
 
-@dataclass(frozen=True)
-class Member:
+Topics = dict[str, Annotated[int, Meta(ge=0)] | Topic]
+
+
+class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member: what it subscribes to and what it claims.
 
     Parameters
@@ -40,8 +51,34 @@ class Member:
 
     id: str
     topics: Sequence[str] = ()
-    owned: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    generation: int = -1
+    owned: Mapping[str, Sequence[Index]] = {}
+    generation: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = -1
     instance_id: str | None = None
     rack: str | None = None
-    capacity: int = 1
+    capacity: Weight = 1
+
+
+class Parts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A snapshot as JSON has it, and what `Group` takes."""
+
+    topics: Topics
+    members: list[Member]
+    lag: Lags | None = None
+    group: str | None = None
+
+
+class JoinedPart(msgspec.Struct, forbid_unknown_fields=True):
+    """A member as `lead` takes it: `metadata` is bytes or hex text."""
+
+    id: str
+    metadata: Any
+    instance_id: str | None = None
+
+
+class LeadRequest(msgspec.Struct):
+    """What `lead` takes: the members that joined, with what their leader knows of topics, lags and weights."""
+
+    topics: Topics
+    members: list[JoinedPart]
+    lag: Lags | None
+    capacity: dict[str, Weight] | None
