@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 
 EXTRAS = (
     *("pyspark", "pyarrow", "pandas", "jinja2", "click", "rich", "kafka", "aiokafka", "confluent_kafka", "prometheus_client"),
-    "duckdb",
+    *("duckdb", "aws_msk_iam_sasl_signer"),
 )
-NAMED_EXTRAS = {"aiokafka", "all", "cli", "connect", "follow", "kafka-python", "live", "report", "spark", "sql"}
+NAMED_EXTRAS = {"aiokafka", "all", "cli", "connect", "follow", "kafka-python", "live", "msk", "report", "spark", "sql"}
 GROUP = {
     "topics": {"t1": 3},
     "members": [{"id": "a", "topics": ["t1"], "owned": {"t1": [2]}, "generation": 1}, {"id": "b", "topics": ["t1"]}],

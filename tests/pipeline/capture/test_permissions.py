@@ -54,17 +54,23 @@ class Guarded(Broker):
         file.write_text(
             f"{text}\nauthorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users={SUPER}\n"
             "broker.rack=room-1\n"
-            f"listener.name.users.sasl.enabled.mechanisms=PLAIN\nlistener.name.users.plain.sasl.jaas.config={plain}\n"
+            # Tokens without a signature: what Kafka has for tests.
+            "listener.name.users.oauthbearer.sasl.jaas.config="
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule "
+            'required unsecuredLoginStringClaim_sub="broker";\n'
+            f"listener.name.users.sasl.enabled.mechanisms=PLAIN,OAUTHBEARER\nlistener.name.users.plain.sasl.jaas.config={plain}\n"
         )
         self.config = folder / "client.properties"
         self.secured = _secured(folder, file)
         login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="auditor" password="{PASSWORD}";'
         self.config.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
 
-    def log_in(self, out: Path, properties: str) -> subprocess.CompletedProcess[str]:
+    def log_in(self, out: Path, properties: str, trusted: str | None = None) -> subprocess.CompletedProcess[str]:
         """`counterpoise capture` over TLS, with these properties; `args` is what the list of processes shows of it."""
         config = out.with_suffix(".properties")
-        config.write_text(f"security.protocol=SASL_SSL\nssl.truststore.location={self.folder}/ca.pem\n{properties}")
+        config.write_text(
+            f"security.protocol=SASL_SSL\nssl.truststore.location={trusted or f'{self.folder}/ca.pem'}\n{properties}"
+        )
         given = command(self, out, "--command-config", str(config))
         given[given.index(self.bootstrap)] = self.secured
         with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -203,6 +209,71 @@ def test_a_login_by_scram_and_certificate_over_tls_works_and_leaves_no_secret(gu
     for secret in (PASSWORD, key, key.replace("node", "none"), login):
         assert secret not in shown
         assert secret.encode() not in written
+
+
+TOKENS = """
+import base64, json, time
+def token(config):
+    now = time.time()
+    claims = {"sub": config, "iat": now - 5, "exp": now + 300}
+    parts = (base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in ({"alg": "none"}, claims))
+    return ".".join([*parts, ""]), now + 300
+"""
+
+
+def test_a_login_with_tokens_of_a_function_works_and_a_refused_one_is_one_line(
+    guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second file has Java's settings of Amazon MSK: this broker does not know such tokens."""
+    guarded.allow(f"kafka-acls --add --operation Read --operation Describe --topic {OFFSETS_TOPIC})")
+    (tmp_path / "tokens_here.py").write_text(TOKENS)
+    for name, value in {"PYTHONPATH": str(tmp_path), "AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": PASSWORD}.items():
+        monkeypatch.setenv(name, value)
+    function = "sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.config=auditor\ncounterpoise.token.function=tokens_here:token\n"
+    msk = "sasl.mechanism=AWS_MSK_IAM\nsasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required;\n"
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    done = []
+    for name, text in (("function", function), ("msk", msk)):
+        config = tmp_path / f"{name}.properties"
+        config.write_text(f"security.protocol=SASL_PLAINTEXT\n{text}")
+        words = ["--bootstrap-server", guarded.users, "--command-config", str(config), "--out", str(tmp_path / name)]
+        done.append(run_command("capture", *words))
+    assert (done[0].returncode, len(recorded(tmp_path / "function")) > 0) == (0, True), done[0].stderr
+    assert (done[1].returncode, done[1].stderr.count("\n"), "refuses the login" in done[1].stderr) == (2, 1, True), done[1].stderr
+    assert PASSWORD not in done[1].stderr
+
+
+def test_java_key_stores_are_converted_by_the_commands_that_the_messages_name(guarded: Guarded, tmp_path: Path) -> None:
+    guarded.allow(f"kafka-acls --add --operation Read --operation Describe --topic {OFFSETS_TOPIC})")
+    keytool, trust, key = str(Path(java_home()) / "bin" / "keytool"), tmp_path / "trust.jks", tmp_path / "me.jks"
+    own = ["-storepass", PASSWORD, "-noprompt", "-storetype", "JKS", "-keystore", str(trust)]
+    source = ["-srckeystore", f"{guarded.folder}/node.p12", "-srcstorepass", PASSWORD]
+    for words in (
+        ["-importcert", *own, "-alias", "ca", "-file", f"{guarded.folder}/ca.pem"],
+        ["-importkeystore", *source, "-destkeystore", str(key), "-deststoretype", "JKS", "-deststorepass", PASSWORD],
+    ):
+        subprocess.run([keytool, *words], check=True, capture_output=True)
+    login = f'required username="auditor" password="{PASSWORD}";'
+    scram = f"sasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule {login}\n"
+    store = f"ssl.keystore.location={key}\nssl.keystore.password={PASSWORD}\n"
+    refused = guarded.log_in(tmp_path / "trust", scram + store, trusted=str(trust))
+    assert (refused.returncode, f"{trust}.pem" in refused.stderr) == (2, True), refused.stderr
+    _convert(refused.stderr, keytool, f"{PASSWORD}\n")
+    refused = guarded.log_in(tmp_path / "key", scram + store, trusted=f"{trust}.pem")
+    assert (refused.returncode, str(key) in refused.stderr) == (2, False), refused.stderr
+    _convert(refused.stderr.replace("FILE", str(key)), keytool, 3 * f"{PASSWORD}\n")
+    done = guarded.log_in(tmp_path / "fine", scram + store.replace("me.jks", "me.jks.p12"), trusted=f"{trust}.pem")
+    assert (done.returncode, len(recorded(tmp_path / "fine")) > 0) == (0, True), done.stderr
+
+
+def _convert(message: str, keytool: str, answers: str) -> None:
+    """Run the command in the message, as a user does who has no newline there."""
+    shown = message.partition("`")[2].partition("`")[0]
+    assert shown.startswith("keytool ")
+    done = subprocess.run(
+        shown.replace("keytool", keytool, 1), shell=True, input=answers, text=True, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_lag_needs_what_its_error_names_and_shows_no_secret(guarded: Guarded, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from counterpoise.pipeline.capture.settings import Settings, read_properties
 
 AT = {"bootstrap.servers": "a:9092"}
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="jo" password="p\\"w;d";'
+KRB5 = 'com.sun.security.auth.module.Krb5LoginModule required keyTab="/etc/me.keytab" principal="me@REALM" useKeyTab=true;'
 OIDC = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId='c' clientSecret='s3cret' ;"
 
 
@@ -28,6 +29,15 @@ OIDC = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule requ
                 "sasl.oauthbearer.method": "oidc",
                 "sasl.oauthbearer.client.id": "c",
                 "sasl.oauthbearer.client.secret": "s3cret",
+            },
+        ),
+        (
+            {"sasl.jaas.config": KRB5, "sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"},
+            {
+                "sasl.kerberos.keytab": "/etc/me.keytab",
+                "sasl.kerberos.principal": "me@REALM",
+                "sasl.mechanism": "GSSAPI",
+                "sasl.kerberos.service.name": "kafka",
             },
         ),
         ({"ssl.truststore.location": "ca.pem"}, {"ssl.ca.location": "ca.pem"}),
@@ -53,9 +63,13 @@ def test_java_names_become_those_of_librdkafka(given: dict[str, str], wanted: di
     ("given", "words"),
     [
         ({}, "no bootstrap servers"),
-        ({**AT, "ssl.truststore.location": "trust.jks"}, "keytool -exportcert"),
+        ({**AT, "ssl.truststore.location": "trust.jks"}, "`keytool -list -rfc -keystore trust.jks > trust.jks.pem`"),
         ({**AT, "ssl.keystore.location": "me.jks"}, "expected PKCS12 or PEM"),
         ({**AT, "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required;"}, "Java's own"),
+        (
+            {**AT, "sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": "x awsRoleExternalId=1;"},
+            "awsRoleExternalId is not supported",
+        ),
         ({**AT, "sasl.jaas.config": "x.ScramLoginModule required password='hunter2';"}, "username and password"),
     ],
 )
@@ -63,6 +77,24 @@ def test_what_cannot_be_followed_is_one_line(given: dict[str, str], words: str) 
     with pytest.raises(OptionError, match=words) as caught:
         Settings(given)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("servers", "jaas", "config"),
+    [
+        ("b-1.shop.x1.c2.kafka.eu-west-1.amazonaws.com:9098", "", "region=eu-west-1"),
+        ("boot-x.c1.kafka-serverless.us-east-1.amazonaws.com:9098", " awsProfileName=ops", "region=us-east-1 profile=ops"),
+        ("proxy:9098", ' awsRoleArn="arn:aws:iam::1:role/x"', "role=arn:aws:iam::1:role/x"),
+    ],
+)
+def test_javas_settings_of_amazon_msk_become_tokens_signed_in_python(servers: str, jaas: str, config: str) -> None:
+    module = f"software.amazon.msk.auth.iam.IAMLoginModule required{jaas};"
+    handler = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+    given = {"sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": module, "sasl.client.callback.handler.class": handler}
+    settings = Settings({"bootstrap.servers": servers, **given})
+    assert dict(settings) == {"bootstrap.servers": servers, "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.config": config}
+    assert settings.token_function == "counterpoise.pipeline.capture.tokens:msk_token"
+    assert servers in settings.hidden(f"{servers} does not answer")
 
 
 def test_secrets_are_hidden_even_after_pickling() -> None:

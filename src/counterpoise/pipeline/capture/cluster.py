@@ -16,6 +16,7 @@ from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.pipeline.capture.tokens import token_callback
 from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["AWAY", "OFFSETS_TOPIC", "Cluster", "Tail", "connect", "hidden_tails", "id_text", "source_error"]
@@ -29,6 +30,10 @@ _ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
 AWAY = (KafkaError._TRANSPORT, _ALL_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
 """Errors without an answer of a broker."""
 _POLL_S = 0.05
+_KERBEROS = (
+    "confluent-kafka from a wheel has no Kerberos: build librdkafka with libsasl2, then pip install --no-binary confluent-kafka"
+    " confluent-kafka"
+)
 _POLL = "; a cluster that hides it can be recorded with --poll, which sees less"
 _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LOG001
 """Suppresses librdkafka's lines on stderr: they are raised as errors too, and may contain secrets."""
@@ -153,10 +158,14 @@ def _refused_by_all(errors: Iterable[Any]) -> bool:
 
 def connect(client: Callable[..., T], settings: Settings, own: Mapping[str, Any]) -> T:
     """A client of librdkafka; `own` overrides the settings. Raises `SourceError` if librdkafka refuses them."""
+    token = token_callback(settings)
+    hook = {} if token is None else {"oauth_cb": token}
     try:
-        return client({**settings, **own}, logger=_QUIET)
+        return client({**settings, **own, **hook}, logger=_QUIET)
     except (KafkaException, TypeError, ValueError) as error:
-        raise SourceError(f"the connection settings do not work: {settings.hidden(error)}") from None
+        words = settings.hidden(error)
+        more = f"; {_KERBEROS}" if "No provider for SASL mechanism GSSAPI" in words else ""
+        raise SourceError(f"the connection settings do not work: {words}{more}") from None
 
 
 def source_error(error: Any, what: str, settings: Settings) -> SourceError:

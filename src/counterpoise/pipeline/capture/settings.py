@@ -25,18 +25,28 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
 }
 """Java's names of settings whose values librdkafka takes as they are."""
-_JAAS = re.compile(r'(username|password|clientId|clientSecret)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s;]+))')
+_JAAS = re.compile(
+    r"(username|password|clientId|clientSecret|keyTab|principal|awsProfileName|awsRoleArn)\s*="
+    r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;]+))"
+)
 _JAVA_ONLY = re.compile(
     r"^((key|value)\.(de)?serializer|max\.poll\.records|request\.timeout\.ms|default\.api\.timeout\.ms|acks|retries|linger\.ms"
     r"|ssl\.truststore\.(type|password)|ssl\.keystore\.type|ssl\.protocol|ssl\.enabled\.protocols"
-    r"|sasl\.login\.callback\.handler\.class|bootstrap\.controllers|interceptor\.classes|exclude\.internal\.topics)$"
+    r"|sasl\.(login|client)\.callback\.handler\.class|bootstrap\.controllers|interceptor\.classes|exclude\.internal\.topics)$"
 )
 """Settings of Java clients without an equivalent in a librdkafka consumer."""
+_TOKEN, _TOKEN_CONFIG = "counterpoise.token.function", "sasl.oauthbearer.config"
+_NO_SECRET = ("principal=", "region=", "profile=", "role=")
+"""Words of the token's settings that messages may show."""
+_AWS = ("awsProfileName", "awsRoleArn", "awsDebugCreds")
+_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
 class Settings(Mapping[str, str]):
     """librdkafka settings of one cluster; printing them, or an error about them, shows no secret.
+
+    `token_function` is the ``module:function`` that returns tokens, if there is one; librdkafka has no such setting.
 
     `given` has Java's or librdkafka's names. Raises `OptionError` if it lacks ``bootstrap.servers``, or has a setting that
     librdkafka does not support.
@@ -44,9 +54,10 @@ class Settings(Mapping[str, str]):
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._values = _translated(given)
+        self.token_function = self._values.pop(_TOKEN, None)
         secrets = {str(v) for k, v in (*given.items(), *self._values.items()) if _SECRET.search(k) and str(v).strip()}
-        words = self._values.get("sasl.oauthbearer.config", "").split()  # librdkafka quotes parts of it
-        secrets |= {*words, *(word.partition("=")[2] for word in words if not word.startswith("principal="))} - {""}
+        words = self._values.get(_TOKEN_CONFIG, "").split()  # librdkafka quotes parts of it
+        secrets |= {*words, *(word.partition("=")[2] for word in words if not word.startswith(_NO_SECRET))} - {""}
         self._secrets = tuple(sorted(secrets | {" ".join(secret.split()) for secret in secrets}, key=len, reverse=True))
         if not self._values.get("bootstrap.servers"):
             raise OptionError("no bootstrap servers: give --bootstrap-server HOST:PORT, or the option kafka.bootstrap.servers")
@@ -109,7 +120,10 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 def _translated(given: Mapping[str, str]) -> dict[str, str]:
     values = {_RENAMED.get(name, name): str(value) for name, value in given.items() if not _JAVA_ONLY.match(name)}
-    if (jaas := values.pop("sasl.jaas.config", None)) is not None:
+    jaas = values.pop("sasl.jaas.config", None)
+    if values.get("sasl.mechanism", values.get("sasl.mechanisms")) == "AWS_MSK_IAM":
+        values |= _for_msk(values, jaas or "")
+    elif jaas is not None:
         values.update(_from_jaas(jaas))
     if values.get("ssl.endpoint.identification.algorithm") == "":
         values["ssl.endpoint.identification.algorithm"] = "none"
@@ -119,8 +133,26 @@ def _translated(given: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
+def _for_msk(values: dict[str, str], jaas: str) -> dict[str, str]:
+    """OAUTHBEARER with tokens of `tokens.msk_token`, for the settings of Amazon's library for Java."""
+    values.pop("sasl.mechanisms", None)
+    if unknown := [name for name in re.findall(r"\b(aws\w+)\s*=", jaas) if name not in _AWS]:
+        raise OptionError(
+            f"sasl.jaas.config: {', '.join(unknown)} is not supported; of Amazon's options, {' and '.join(_AWS[:2])} are"
+        )
+    options, region = _options(jaas), _REGION.search(values.get("bootstrap.servers", ""))
+    words = {"region": region and region[1], "profile": options.get("awsProfileName"), "role": options.get("awsRoleArn")}
+    config = " ".join(f"{name}={value}" for name, value in words.items() if value)
+    function = "counterpoise.pipeline.capture.tokens:msk_token"
+    return {"sasl.mechanism": "OAUTHBEARER", _TOKEN: function, _TOKEN_CONFIG: config}
+
+
+def _options(jaas: str) -> dict[str, str]:
+    return {m[1]: re.sub(r"\\(.)", r"\1", m[2]) if m[2] is not None else m[3] or m[4] or "" for m in _JAAS.finditer(jaas)}
+
+
 def _from_jaas(jaas: str) -> dict[str, str]:
-    options = {m[1]: re.sub(r"\\(.)", r"\1", m[2]) if m[2] is not None else m[3] or m[4] or "" for m in _JAAS.finditer(jaas)}
+    options = _options(jaas)
     if "PlainLoginModule" in jaas or "ScramLoginModule" in jaas:
         if {"username", "password"} <= set(options):
             return {"sasl.username": options["username"], "sasl.password": options["password"]}
@@ -131,15 +163,19 @@ def _from_jaas(jaas: str) -> dict[str, str]:
             "sasl.oauthbearer.client.id": options["clientId"],
             "sasl.oauthbearer.client.secret": options["clientSecret"],
         }
+    if "Krb5LoginModule" in jaas and {"keyTab", "principal"} <= set(options):
+        return {"sasl.kerberos.keytab": options["keyTab"], "sasl.kerberos.principal": options["principal"]}
     raise OptionError(
-        "sasl.jaas.config: this login module is Java's own; PLAIN, SCRAM and OAUTHBEARER by client id are understood"
+        "sasl.jaas.config: this login module is Java's own; PLAIN, SCRAM, OAUTHBEARER by client id, AWS_MSK_IAM, and Kerberos by "
+        "keyTab and principal are understood; for other tokens give counterpoise.token.function=module:function"
     )
 
 
 def _pem(name: str, file: str, kind: str) -> str:
     if kind.upper() != "PEM" and not file.lower().endswith((".pem", ".crt", ".cer")):
         raise OptionError(
-            f"{name}: a Java key store cannot be read here; export it (keytool -exportcert -rfc) and give ssl.ca.location"
+            f"{name}: a Java key store cannot be read here; export it with `keytool -list -rfc -keystore {file} > "
+            f"{file}.pem`, and give ssl.ca.location={file}.pem instead"
         )
     return file
 
@@ -153,5 +189,6 @@ def _keystore(values: dict[str, str], kind: str) -> None:
         values.pop("ssl.keystore.password", None)
     elif not (kind.upper() == "PKCS12" or file.lower().endswith((".p12", ".pfx"))):
         raise OptionError(
-            "ssl.keystore.location: expected PKCS12 or PEM; convert it (keytool -importkeystore -deststoretype pkcs12)"
+            "ssl.keystore.location: expected PKCS12 or PEM; convert the file with `keytool -importkeystore -srckeystore FILE "
+            "-destkeystore FILE.p12 -deststoretype pkcs12`, and give FILE.p12 as ssl.keystore.location"
         )
