@@ -26,6 +26,7 @@ _COMMANDS = {
     "audit": "Audit every recorded rebalance of a capture or a cluster (the main job).",
     "capture": "Record a cluster's group history, once or continuously.",
     "compare": "Measure several strategies on one group.",
+    "doctor": "Check Java, extras, clients, memory, disk and a cluster: what is missing, and what to do.",
     "explain": "Explain why a plan puts a partition where it does.",
     "diff": "Compare two audits: groups, figures, findings and actions.",
     "export": "Split a group's partitions over Spark queries: assignments, starting offsets, restarts.",

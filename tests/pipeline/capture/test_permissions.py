@@ -181,6 +181,22 @@ def test_what_is_missing_is_named_and_what_is_named_is_enough(guarded: Guarded, 
     assert (kept["partitions"], kept["internal"], kept["racks"]) == (1, False, [["room-1"]])
 
 
+def test_doctor_names_what_is_missing_and_what_is_named_is_enough(guarded: Guarded) -> None:
+    def doctor() -> tuple[int, dict[str, dict[str, Any]], str]:
+        done = run_command("doctor", "--json", "--bootstrap-server", guarded.users, "--command-config", str(guarded.config))
+        return done.returncode, {one["what"]: one for one in map(json.loads, done.stdout.splitlines())}, done.stdout + done.stderr
+
+    guarded.forbid()
+    code, checks, shown = doctor()
+    assert (code, checks["cluster"]["ok"], checks[OFFSETS_TOPIC]["ok"], checks["topics"]["ok"]) == (1, True, False, None)
+    guarded.allow(checks[OFFSETS_TOPIC]["found"])
+    guarded.allow(f"{checks['topics']['to_do'].replace('NAME', 'auditor')})")
+    code, checks, again = doctor()
+    assert [checks[name]["ok"] for name in ("cluster", OFFSETS_TOPIC, "topics")] == [True] * 3, again
+    assert (checks[OFFSETS_TOPIC]["found"], checks["topics"]["found"]) == ("can be read", "1 can be described")
+    assert PASSWORD not in shown + again
+
+
 def test_a_login_by_scram_and_certificate_over_tls_works_and_leaves_no_secret(guarded: Guarded, tmp_path: Path) -> None:
     """A wrong password, no certificate, a key that is not there and one that is none: one line each, without a secret.
 
