@@ -18,6 +18,7 @@ from counterpoise.cli.audit_options import check_together, policy_of
 from counterpoise.cli.capture_command import words_of
 from counterpoise.cli.inputs import FiniteRange, cluster_settings, need, strategy_names
 from counterpoise.cli.render import console
+from counterpoise.cli.task_column import TaskColumn
 from counterpoise.errors import CaptureError, OptionError
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def _run(
     from counterpoise.report.render import write_report
 
     err = console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), TaskColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         shown = bar.add_task("starting Spark", total=None)
 

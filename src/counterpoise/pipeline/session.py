@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from counterpoise.pipeline.gateway import quiet_context
 
-__all__ = ["LOCAL_SETTINGS", "SMALL", "configured", "local_session"]
+__all__ = ["LOCAL_SETTINGS", "SMALL", "configured", "local_session", "running_tasks"]
 
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -52,6 +53,18 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+def running_tasks() -> tuple[tuple[int, ...], int, int]:
+    """The running Spark stages of this process, their tasks that are done, and all tasks; (), 0, 0: none, or unknown."""
+    context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public way that starts none
+    try:
+        tracker = None if context is None else context.statusTracker()
+        stages = {} if tracker is None else {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
+    except Exception:  # noqa: BLE001 - a JVM that ends, in the thread that only shows progress
+        stages = {}
+    known = {number: one for number, one in sorted(stages.items()) if one is not None}
+    return tuple(known), sum(one.numCompletedTasks for one in known.values()), sum(one.numTasks for one in known.values())
 
 
 SMALL = 500_000
