@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka broker wheel release site lock clean distclean
+.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka broker wheel release check-deploy site lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -73,6 +73,9 @@ wheel: $(READY) ## build the wheel and try it in a fresh environment away from t
 release: wheel ## the wheel, a software bill of materials in dist/, and an audit of all locked packages (needs the network)
 	@scripts/release.sh
 
+check-deploy: $(READY) ## the files in examples/deploy: hadolint, schemas of Kubernetes and Databricks, systemd-analyze
+	@scripts/check_deploy.sh
+
 site: $(READY) ## the documentation as a site in out/site, which needs no web server and no network (packages of its own in .site)
 	@scripts/site.sh
 
@@ -84,7 +87,7 @@ clean: ## remove what the other targets made, except the environment and the bro
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove those too
-	rm -rf $(VENV) .kafka .oldest .lake .fuzz .release .site
+	rm -rf $(VENV) .kafka .oldest .lake .fuzz .release .deploy .site
 
 $(READY): requirements.lock pyproject.toml
 	@scripts/make_env.sh $(VENV)

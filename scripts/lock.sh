@@ -1,5 +1,5 @@
 #!/bin/bash
-# Renews requirements.lock from pyproject.toml, and scripts/{release,site}-tools.txt, with uv (from PATH or $UV, else in an environment of its own under build/).
+# Renews requirements.lock from pyproject.toml, and scripts/{release,site,deploy}-tools.txt, with uv (from PATH or $UV, else in an environment of its own under build/).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 uv=${UV:-$(command -v uv || true)}
@@ -14,3 +14,5 @@ fi
     --output-file scripts/release-tools.txt scripts/release-tools.in
 "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
     --constraint requirements.lock --output-file scripts/site-tools.txt scripts/site-tools.in
+"$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+    --output-file scripts/deploy-tools.txt scripts/deploy-tools.in
