@@ -24,7 +24,8 @@ help: ## list the targets
 demo: $(READY) ## audit the recorded cluster in examples/shop; the report lands in out/demo
 	@scripts/demo.sh
 
-test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import contracts, unit, property, Spark and broker tests
+test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import contracts, unit, property, Spark, broker and browser tests
+	@scripts/find_browser.sh --install > /dev/null
 	@# Side by side: live groups mostly wait; what shares an audit or a Spark session stays on one worker (tests/conftest.py).
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 4 --dist loadscope
 

@@ -194,18 +194,19 @@ def lag_rows(group: str, owner: str | None, values: Iterable[int], topic: str = 
             "owner": owner,
             "quality": "exact",
             "clamped": False,
+            "time_lag_ms": 1400 * value + 15_555 if owner else 4200,
         }
         for index, value in enumerate(values)
     ]
 
 
-def write(out: Path, actions: Iterable[dict[str, Any]] = (), **tables: list[dict[str, Any]]) -> Path:
-    """Write the tables (the others empty) and a summary that counts them and has these actions."""
+def write(out: Path, todo: Iterable[dict[str, Any]] = (), /, **tables: list[dict[str, Any]]) -> Path:
+    """Write the tables (the others empty) and a summary that counts them and has the actions `todo`."""
     for name, schema in TABLES.items():
         folder = out / "tables" / name
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist(tables.get(name, []), schema=schema), folder / "part-0.parquet")
-    (out / "summary.json").write_text(json.dumps(summary(tables, actions)), encoding="utf-8")
+    (out / "summary.json").write_text(json.dumps(summary(tables, todo), default=str), encoding="utf-8")
     return out
 
 
@@ -276,7 +277,7 @@ def summary(tables: dict[str, list[dict[str, Any]]], actions: Iterable[dict[str,
             "accepted": accepted,
             "by_severity": tally(found, "severity"),
             "by_kind": tally(found, "kind"),
-            "top": [],
+            "top": found[:200],
         },
         "tables": {name: {"path": f"tables/{name}", "rows": len(rows), "columns": []} for name, rows in tables.items()},
         "notes": ["3 commits were aborted"],
@@ -361,3 +362,42 @@ def small(out: Path) -> Path:
         action(2, ["gone"], "critical", title=bad, saves="12 records behind", saved_seconds=0.0, config=[]),
     ]
     return write(out, todo, rebalances=steps, group_report=groups, findings=found, partition_lag=lag)
+
+
+KINDS = ("storm", "needless_moves", "static_membership", "lag_on_one_owner")
+NASTY = '=cmd("<img src=x onerror=alert(3)>")'
+
+
+def many(out: Path, groups: int = 2000) -> Path:
+    """Many small groups, in the order of their numbers: members a and b, a topic for every hundred of them, three findings each.
+
+    The last one has a name that is no good for HTML, addresses and spreadsheets.
+    """
+    names = [f"group-{at:04}" for at in range(groups - 1)] + [NASTY]
+    steps, lag, found = [], [], []
+    for at, name in enumerate(names):
+        topic, a, b = f"topic-{at // 100}", f"client-{at}-a#1", f"client-{at}-b#1"
+        steps += [
+            step(name, 1, 1, {a: {topic: [0, 1, 2, 3]}}, joined=[a]),
+            step(name, 2, 2 + at % 7, {a: {topic: [0, 1]}, b: {topic: [2, 3]}}, joined=[b]),
+        ]
+        lag += lag_rows(name, b, [at, 2 * at], topic)
+    for at in range(3 * groups):
+        severity = "critical" if at < 20 else "warning" if at < 2 * groups else "notice"
+        found.append(finding(at + 1, names[at % groups], severity, kind=KINDS[(at % groups + at // groups) % 4]))
+    rows = [
+        report_row(
+            name,
+            protocol=("range", "sticky")[at % 2],
+            libraries=["java"] if at % 4 else ["librdkafka"],
+            stopped_partition_seconds=None if at % 10 == 9 else at / 8,
+            lag_now=2 * at,
+        )
+        for at, name in enumerate(names)
+    ]
+    chosen = {1: names[::2], 2: names[1:41]}
+    whole = [action(rank, part) for rank, part in chosen.items()]
+    for row, part in zip(whole, chosen.values(), strict=True):
+        row |= {"cluster": "default", "groups": [{"group_id": name} for name in part]}
+    todo = [action(rank, part) for rank, part in chosen.items()]
+    return write(out, todo, rebalances=steps, group_report=rows, findings=found, partition_lag=lag, actions=whole)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import zlib
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -62,8 +64,13 @@ class _Builder(HTMLParser):
 
 def read(path: Path) -> Element:
     """The page as a tree; badly nested elements are an error."""
+    return parsed(path.read_text(encoding="utf-8"))
+
+
+def parsed(text: str) -> Element:
+    """HTML as a tree."""
     builder = _Builder()
-    builder.feed(path.read_text(encoding="utf-8"))
+    builder.feed(text)
     builder.close()
     assert len(builder.open) == 1, f"<{builder.open[-1].tag}> is never closed"
     return builder.root
@@ -72,6 +79,21 @@ def read(path: Path) -> Element:
 def section(page: Element, name: str) -> Element:
     """The section of one group."""
     return next(part for part in page.all("details", class_="group") if part.all("h3")[0].text() == name)
+
+
+def listed(page: Element) -> list[Element]:
+    """The rows of the table of groups, those that wait in a <noscript> too."""
+    return [row for table in page.all("table", class_="groups") for row in table.all("tr")[1:]]
+
+
+def inflated(packed: str) -> str:
+    """What the page holds packed, as its script unpacks it."""
+    return zlib.decompress(base64.b64decode(packed)).decode()
+
+
+def unpacked(path: Path) -> list[Element]:
+    """The packed blocks of sections, each as a tree."""
+    return [parsed(inflated(block)) for block in re.findall(r'<data value="([^"]*)">', path.read_text(encoding="utf-8"))]
 
 
 def cells(row: Element) -> list[str]:
@@ -86,10 +108,11 @@ def drawings(path: Path) -> list[ET.Element]:
 
 
 def ribbons(drawing: ET.Element) -> list[tuple[str, float, float, str]]:
-    """(class, left, right, title) of every piece of ribbon."""
+    """(class, left, right, title) of every piece of ribbon; titles as the page's tooltips show them, with the partition."""
     pieces = []
-    for rect in drawing.iter("rect"):
-        if re.fullmatch(r"m\d+", rect.get("class", "")):
+    for strip in drawing.iter("g"):
+        for rect in strip.iter("rect") if strip.get("data-p") else ():
             left = float(rect.get("x", "nan"))
-            pieces.append((rect.get("class", ""), left, left + float(rect.get("width", "nan")), rect.findtext("title") or ""))
+            title = f"{strip.get('data-p')}: {rect.findtext('title')}"
+            pieces.append((rect.get("class", ""), left, left + float(rect.get("width", "nan")), title))
     return pieces

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from datetime import date
 from pathlib import Path
 
@@ -21,10 +20,10 @@ from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.pipeline.storage.files import read_bytes
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.report import write_report
+from counterpoise.report.group_table import group_rows
 from counterpoise.report.limits import Limits
-from counterpoise.report.overview import group_rows
 from tests.report import fleet
-from tests.report.page import Element, cells, drawings, read, ribbons, section
+from tests.report.page import Element, cells, drawings, inflated, listed, read, ribbons, section, unpacked
 from tests.s3_server import upload
 
 
@@ -85,25 +84,24 @@ def test_ids_are_unique_and_every_link_leads_somewhere(path, page):
     text = path.read_text(encoding="utf-8")
     ids = re.findall(r'\sid="([^"]*)"', text)
     assert len(ids) == len(set(ids))
-    targets = {e.attributes["href"][1:] for tag in ("a", "use") for e in page.all(tag)}
+    targets = {e.attributes["href"][1:].partition("?")[0] for tag in ("a", "use") for e in page.all(tag)}
     assert targets <= set(ids)
     assert set(re.findall(r"url\(#([^)]*)\)", text)) <= set(ids)
 
 
 def test_every_group_is_in_the_table_and_has_a_section(page):
     names = {"eager", "coop", fleet.HOSTILE, "shared", "gone", "only-commits"}
-    (grid,) = page.all("table", id="grid")
-    assert {row.all("bdi")[0].text() for row in grid.all("tr")[1:]} == names
+    assert {row.all("bdi")[0].text() for row in listed(page)} == names
     assert {part.all("h3")[0].text() for part in page.all("details", class_="group")} == names
 
 
 def test_the_table_of_groups_shows_the_numbers_of_group_report(page):
-    (grid,) = page.all("table", id="grid")
-    shown = {row.all("bdi")[0].text(): cells(row) for row in grid.all("tr")[1:]}
-    assert shown["coop"][1:4] == ["cooperative-sticky", "stable", "notice"]
-    assert shown["coop"][5:] == ["2 of 3", "6", "2", "7", "3 s", "41", "100%"]
-    assert shown["only-commits"][5:] == ["\u2013", "6", "0", "7", "3 s", "41", "\u2013"]
+    shown = {row.all("bdi")[0].text(): cells(row) for row in listed(page)}
+    assert shown["coop"][1:12] == ["1 notice", "45", "41", "\u2013", "2 of 3", "6", "2", "7", "3 s", "100%", "cooperative-sticky"]
+    assert shown["only-commits"][1:12] == ["none", "45", "41", "4.2", "\u2013", "6", "0", "7", "3 s", "\u2013", "\u2013"]
     assert shown["eager"][0] == "eager partial classic"
+    assert shown["gone"][0] == "gone classic, deleted"
+    assert shown["eager"][4] == "73", "the largest time lag of a partition at the last sample"
 
 
 def test_the_overview_shows_the_numbers_of_the_summary(page):
@@ -126,7 +124,7 @@ def test_the_overview_shows_the_numbers_of_the_summary(page):
 
 def test_the_page_leads_with_ranked_actions_with_groups_configuration_and_what_they_save_and_cost(path, page):
     text = path.read_text(encoding="utf-8")
-    assert text.index('id="actions"') < text.index('class="tiles"') < text.index('id="findings"') < text.index('id="groups"')
+    assert text.index('id="actions"') < text.index('class="tiles"') < text.index('id="groups"') < text.index('id="findings"')
     first, second = page.all("li", class_="action")
     assert first.all("h3")[0].text() == "Switch 2 groups from range to cooperative-sticky"
     assert first.all("p", class_="saves")[0].text().startswith("saves 12 of 100 stopped partition-seconds \u00b7 first eager, ")
@@ -142,16 +140,32 @@ def test_groups_of_an_action_beyond_the_summarys_are_counted(tmp_path):
     names = [f"g{at:02}" for at in range(25)]
     page = read(page_of(fleet.write(tmp_path, [fleet.action(1, names)], group_report=[fleet.report_row(n) for n in names])))
     (card,) = page.all("li", class_="action")
-    assert len(card.all("a")) == 20
-    assert "and 5 more in the table actions" in card.text()
+    assert len(card.all("a")) == 20 + 1
+    assert "and 5 more in the table actions Show 25 groups in the table of groups" in card.text()
+    assert card.all("a")[-1].attributes["href"] == "#groups?action=1"
 
 
-def test_findings_come_by_group_with_evidence_cost_and_settings_to_copy(page):
-    cards = page.all("details", class_="by-group")
-    assert [card.all("h3")[0].text() for card in cards] == [fleet.HOSTILE, "eager", "coop"]
-    assert [card.all("li", class_="finding")[0].all("span", class_="rank")[0].text() for card in cards] == ["1", "2", "3"]
-    assert [term.text() for term in cards[1].all("dt")] == ["Evidence", "Cost", "What to do"]
-    assert cards[1].all("code")[0].text() == "partition.assignment.strategy=cooperative-sticky"
+def test_the_findings_of_a_group_are_in_its_section_with_evidence_cost_and_settings_to_copy(page):
+    numbers = [len(section(page, name).all("div", class_="finding")) for name in (fleet.HOSTILE, "eager", "coop", "gone")]
+    assert numbers == [1, 1, 1, 0]
+    (found,) = section(page, "eager").all("div", class_="finding")
+    assert found.attributes["id"] == "finding-2"
+    assert found.all("h4")[0].text() == "Moves of eager"
+    assert [term.text() for term in found.all("dt")] == ["Evidence", "Cost", "What to do"]
+    assert found.all("code")[0].text() == "partition.assignment.strategy=cooperative-sticky"
+
+
+def test_findings_are_listed_by_kind_with_what_they_cost_and_a_link_to_each(tmp_path):
+    found = [fleet.finding(1, "b", "critical", kind="storm"), fleet.finding(2, "a"), fleet.finding(3, "b", "notice")]
+    page = read(page_of(fleet.write(tmp_path, group_report=[fleet.report_row(n) for n in "ab"], findings=found)))
+    storm, moves = page.all("details", class_="of-kind")
+    assert storm.all("summary")[0].text() == "storm critical 1 finding ; first b : Moves of b"
+    assert moves.attributes["id"] == "kind-needless_moves"
+    assert [cells(row) for row in moves.all("tr")[1:]] == [
+        ["2", "warning", "a", "Moves of a", "12 partition-seconds"],
+        ["3", "notice", "b", "Moves of b", "12 partition-seconds"],
+    ]
+    assert [a.attributes["href"] for a in moves.all("a")] == ["#finding-2", "#finding-3"]
 
 
 def test_an_accepted_finding_says_so_and_counts_no_more(tmp_path):
@@ -159,11 +173,15 @@ def test_an_accepted_finding_says_so_and_counts_no_more(tmp_path):
     found = [fleet.finding(1, "a"), fleet.finding(2, "b", "critical", **mine)]
     groups = [fleet.report_row("a"), fleet.report_row("b")]
     page = read(page_of(fleet.write(tmp_path, group_report=groups, findings=found)))
-    card = page.all("details", class_="by-group")[1]
+    (card,) = section(page, "b").all("div", class_="finding")
     assert [tag.text() for tag in card.all("span", class_="tag")] == ["accepted", "<team>"]
     assert "until 2027-01-31: <planned>" in card.text()
     assert "1 warning, 1 accepted" in page.text()
-    assert [row.all("td")[-1].text() for row in page.all("tbody")[-1].all("tr")]
+    assert [cells(row)[1] for row in listed(page)] == ["1 warning", "none"]
+    (kind,) = page.all("details", class_="of-kind")
+    assert [cells(row)[1] for row in kind.all("tr")[1:]] == ["warning", "accepted"]
+    choices = {e.attributes["name"]: [o.text() for o in e.all("option")[1:]] for e in page.all("select")}
+    assert (choices["severity"], choices["owner"]) == (["accepted (1)", "warning (1)"], ["<team> (1)"])
 
 
 def test_loads_are_those_of_the_last_step_with_members(page):
@@ -224,7 +242,7 @@ def test_over_several_days_every_time_has_its_day(tmp_path: Path) -> None:
 
 def test_of_a_group_that_only_commits_nobody_says_that_its_history_is_not_whole() -> None:
     rows = [fleet.report_row("a", complete=None), fleet.report_row("b", complete=False), fleet.report_row("c")]
-    assert [row.complete for row in group_rows(rows, [], {}, set())] == [True, False, True]
+    assert [row.complete for row in group_rows(rows, {}, {}, {}, {})] == [True, False, True]
 
 
 def drawn(path: Path, topic: str) -> list[tuple[float, float, str]]:
@@ -278,10 +296,12 @@ def test_a_waiting_eager_group_and_an_unknown_past_are_drawn(path):
 def test_pieces_stay_inside_the_drawing(path):
     for drawing in drawings(path):
         _, _, width, height = map(float, drawing.get("viewBox", "").split())
-        for rect in drawing.iter("rect"):
-            x, y, w, h = (float(rect.get(name, "nan")) for name in ("x", "y", "width", "height"))
-            assert 0 <= x < x + w <= width
-            assert 0 <= y < y + h <= height
+        for strip in drawing.iter("g"):
+            top = float(strip.get("transform", "(0 0)").strip(")").split()[-1]) if strip.get("data-p") else 0
+            for rect in strip.iter("rect"):
+                x, y, w, h = (float(rect.get(name, "0")) for name in ("x", "y", "width", "height"))
+                assert 0 <= x < x + w <= width
+                assert 0 < top <= top + y < top + y + h <= height
 
 
 def big(out: Path, groups: int) -> Path:
@@ -298,12 +318,13 @@ def big(out: Path, groups: int) -> Path:
 
 
 def test_whatever_is_left_out_is_said(tmp_path):
-    limits = Limits(groups=2, table=5, findings=3, steps=8, listed=4, ribbons=16, segments=1000, members=10)
+    limits = Limits(groups=5, full=2, rows=3, findings=3, steps=8, listed=4, ribbons=16, segments=1000, members=10)
     page = read(page_of(big(tmp_path, 7), limits))
     assert [part.all("h3")[0].text() for part in page.all("details", class_="group")] == ["g005", "g000"]
     text = page.text()
     for words in (
-        "The 2 most important groups; 5 others without a section",
+        "The sections of 3 more groups open from the table of groups",
+        "The sections of 3 more groups need scripts",
         "2 more groups not listed",
         "6 more findings not shown",
         "104 more partitions not drawn",
@@ -313,23 +334,49 @@ def test_whatever_is_left_out_is_said(tmp_path):
         "2 more members not listed",
     ):
         assert words in text
-    assert len(page.all("table", id="grid")[0].all("tr")) == 1 + 5
+    assert [len(part.all("tr")) for part in page.all("table", class_="groups")] == [1 + 3, 1 + 2]
 
 
-def test_the_buttons_of_severities_count_the_findings_on_the_page(tmp_path):
-    page = read(page_of(big(tmp_path, 7), Limits(findings=3)))
-    shown = Counter(card.attributes["data-severity"] for card in page.all("li", class_="finding"))
-    told = {button.attributes["data-severity"]: int(button.text().split()[-1]) for button in page.all("button", class_="chip")}
-    assert (told, sum(told.values())) == (dict(shown), 3)
+def test_every_choice_of_a_filter_counts_its_groups(page):
+    choices = {e.attributes["name"]: [(o.attributes["value"], o.text()) for o in e.all("option")[1:]] for e in page.all("select")}
+    assert choices["kind"] == [("needless_moves", "needless moves (3)")]
+    assert choices["severity"] == [("critical", "critical (1)"), ("notice", "notice (1)"), ("warning", "warning (1)")]
+    assert choices["library"] == [("java", "java (6)")]
+    assert choices["strategy"][0] == ("range", "range (2)")
+    assert {value for value, _ in choices["strategy"]} == {"range", "cooperative-sticky", fleet.HOSTILE, "simple", "\u2013"}
+    assert [value for value, _ in choices["action"]] == ["1", "2"]
 
 
-def test_ribbons_are_bounded_over_the_whole_page_but_no_group_goes_without(tmp_path):
-    path = page_of(big(tmp_path, 6), Limits(page_segments=400))
-    assert [len(ribbons(drawing)) for drawing in drawings(path)] == [96, 96, 96, 96, 60, 60]
+def test_sections_beyond_the_full_ones_are_brief_and_packed(tmp_path):
+    """Each block has the same number of groups, in the order of the table; texts to find cover all groups."""
+    path = page_of(big(tmp_path, 8), Limits(full=3, packed=2))
+    page = read(path)
+    order = [row.all("bdi")[0].text() for row in listed(page)]
+    blocks = unpacked(path)
+    assert [[part.all("h3")[0].text() for part in block.all("details", class_="group")] for block in blocks] == [
+        order[3:5],
+        order[5:7],
+        order[7:],
+    ]
+    assert len(ribbons(drawings(path)[0])) == 48 * 2
+    brief = section(blocks[0], order[3])
+    strips = [e for e in brief.all("g") if "data-p" in e.attributes]
+    assert (len(strips), sum(len(strip.all("rect")) for strip in strips)) == (8, 40)
+    assert len(brief.all("table", class_="strategies")[0].all("tr")) == 1 + 2
+    (packing,) = [e for e in page.all("div") if e.attributes.get("id") == "packed"]
+    assert (packing.attributes["data-full"], packing.attributes["data-size"]) == ("3", "2")
+    (terms,) = [e for e in page.all("data") if e.attributes.get("id") == "terms"]
+    assert inflated(terms.attributes["value"]).split("\n") == ["t " + " ".join(f"m{i:02d}" for i in range(12))] * 8
+
+
+def test_sections_in_full_end_where_their_bytes_are_used_up(tmp_path):
+    path = page_of(big(tmp_path, 6), Limits(full_bytes=60_000))
+    assert len(drawings(path)) == 2
+    assert sum(len(block.all("details", class_="group")) for block in unpacked(path)) == 4
 
 
 def test_the_page_grows_with_its_limits_and_not_with_the_fleet(tmp_path):
-    limits = Limits(groups=3, table=10)
+    limits = Limits(groups=3)
     small = page_of(big(tmp_path / "a", 12), limits).stat().st_size
     large = page_of(big(tmp_path / "b", 60), limits).stat().st_size
     assert large < small * 1.05

@@ -19,9 +19,10 @@ from tests.report import fleet
 Rows = list[dict[str, Any]]
 
 
-def printed(actions: Rows, findings: Rows | None = None, width: int = 100, **changes: Any) -> str:
+def printed(actions: Rows, findings: Rows | None = None, width: int = 100, top: Rows | None = None, **changes: Any) -> str:
+    """What is printed of these actions, with these findings if it is verbose; `top` are those of the summary."""
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    print_audit(fleet.summary({"findings": findings or []}, actions) | changes, console, findings)
+    print_audit(fleet.summary({"findings": top or findings or []}, actions) | changes, console, findings)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -35,15 +36,28 @@ def test_an_action_is_three_lines_with_what_it_saves_and_costs_and_its_first_fiv
     ]
 
 
-def test_ten_actions_with_long_names_fit_one_screen_of_100_x_40() -> None:
-    """With what the command and the demo print below: two lines, and one."""
+def test_eleven_actions_and_the_worst_groups_with_long_names_fit_one_screen_of_100_x_40() -> None:
+    """With what the command and the demo print below (two lines, and one) and the prompt."""
     names = [f"{'very-long-name-' * 8}{at}" for at in range(30)]
-    todo = [fleet.action(at, names, "critical", title="Switch " + "x" * 200, saves="saves " + "y" * 200) for at in range(1, 11)]
+    todo = [fleet.action(at, names, "critical", title="Switch " + "x" * 200, saves="saves " + "y" * 200) for at in range(1, 12)]
     notes = [{"kind": kind, "n_groups": 3, "note": "n" * 200} for kind in ("low_fidelity", "incomplete_history", "polled")]
-    lines = printed(todo, data_quality=notes).splitlines()
-    assert len(lines) <= 40 - 3
+    top = [fleet.finding(at + 1, name, accepted_until="2027-01-01" if at < 3 else None) for at, name in enumerate(names)]
+    lines = printed(todo, top=top, data_quality=notes).splitlines()
+    assert len(lines) <= 40 - 4
     assert max(map(len, lines)) <= 100
     assert "data quality: 3 groups low fidelity; 3 groups incomplete history; 3 groups polled (see the report)" in lines
+    assert sum(line.strip().startswith("saves yy") for line in lines) == 11
+    assert lines[-6] == "worst groups"
+
+
+def test_the_worst_groups_are_named_with_their_most_important_finding() -> None:
+    top = [fleet.finding(1, "a", accepted_until="2027-01-01"), fleet.finding(2, "b", "critical"), fleet.finding(3, "b")]
+    top += [fleet.finding(at, f"g{at}") for at in range(4, 12)]
+    lines = printed([], top=top).splitlines()
+    assert [line.strip() for line in lines[lines.index("worst groups") + 1 :]] == [
+        "critical  b  Moves of b",
+        *(f"warning  g{at}  Moves of g{at}" for at in range(4, 8)),
+    ]
 
 
 def test_the_verdict_and_the_figures_of_the_fleet_come_first() -> None:

@@ -9,9 +9,22 @@ from counterpoise.report.loads import loads_of, more_loads
 from counterpoise.report.overview import Figure, running, strategy_rows
 from counterpoise.report.picture import draw, draw_lag
 from counterpoise.report.steps import steps_in_words
-from counterpoise.report.words import UNKNOWN, count, duration, long, number, paragraphs, percent, phrase, plural, slug, visible
+from counterpoise.report.words import (
+    UNKNOWN,
+    count,
+    duration,
+    long,
+    number,
+    paragraphs,
+    percent,
+    phrase,
+    plural,
+    slug,
+    visible,
+    visible_lines,
+)
 
-__all__ = ["detail", "visible_lines"]
+__all__ = ["detail"]
 
 _QUALITIES = {"unknown": "not known everywhere", "reset_policy": "by the reset policy where nothing is committed"}
 _CAUSES = {
@@ -50,7 +63,8 @@ def detail(
         "makespan_ratio": None,
         "stopped_seconds": group["stopped_partition_seconds"],
     }
-    listed = group["strategies"] or []
+    shown = {"observed", group["protocol"], group["suggested_strategy"]}
+    listed = [row for row in group["strategies"] or () if not limits.brief or row["strategy"] in shown]
     return {
         "name": visible(name) or "(empty name)",
         "anchor": slug(name, "g"),
@@ -67,6 +81,7 @@ def detail(
         "loads": loads[: limits.members],
         "loads_at": loads_at,
         "more_loads": more_loads(loads, limits.members),
+        "brief": limits.brief,
         "steps": steps_in_words(history, names, day=long(period))[: limits.listed] if history else [],
         "n_steps": len(history.steps) + history.skipped if history else 0,
         "strategies": strategy_rows(listed, observed, group["suggested_strategy"], _declared(group)) if listed else [],
@@ -80,11 +95,6 @@ def detail(
 def _declared(group: Row) -> str | None:
     """The strategy that the group runs; None for a broker's assignor, whatever its name."""
     return None if group["protocol_kind"] == "server" else group["protocol"]
-
-
-def visible_lines(text: str | None) -> str:
-    """`visible`, line by line."""
-    return "\n".join(visible(line) for line in (text or "").splitlines())
 
 
 def _names_and_looks(history: GroupHistory | None) -> tuple[list[str], list[Look]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.report.ribbons import Holdings, Ints
 
-__all__ = ["GroupHistory", "LagSeries", "Row", "history_of"]
+__all__ = ["GroupHistory", "LagNow", "LagSeries", "Row", "history_of"]
 
 Row = dict[str, Any]
 
@@ -46,6 +46,21 @@ class LagSeries:
     at: Ints
     total: Ints
     owners: dict[str | None, int]
+
+
+@dataclass(slots=True)
+class LagNow:
+    """A group's last sample: lag per owner (member id, None = nobody), the largest time lag of a partition, topics."""
+
+    owners: dict[str | None, int]
+    seconds: float | None
+    topics: list[str]
+
+    def add(self, owner: str | None, lag: int, time_lag_ms: int | None) -> None:
+        """Count partitions of `owner`, with their summed lag and their largest time lag."""
+        self.owners[owner] = self.owners.get(owner, 0) + lag
+        if time_lag_ms is not None:
+            self.seconds = max(self.seconds or 0.0, time_lag_ms / 1000)
 
 
 def history_of(steps: list[Row], skipped: int, assignment: Any) -> GroupHistory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["Limits"]
 
@@ -14,9 +14,14 @@ class Limits:
     Attributes
     ----------
     groups : int
-        Groups with a section of their own; the others stay in the table of groups.
-    table : int
-        Groups in the table.
+        Groups on the page: with a row in the table, and a section.
+    rows : int
+        Rows of the table of groups, and of the findings of a kind, that are laid out at once.
+    full, full_bytes : int
+        Sections in full, which can be read without scripts, and about how large they are together; those of the other
+        groups are brief and packed.
+    packed : int
+        Sections in one packed block.
     findings : int
         Findings on the page.
     steps : int
@@ -25,21 +30,31 @@ class Limits:
         Newest steps that are listed in words.
     ribbons, segments : int
         Partitions per group that get a ribbon, and pieces of ribbon per group.
-    page_segments : int
-        Pieces of ribbon on the whole page; when they are used up, each further group still gets a few ribbons.
     members : int
         Members per group in the legend and in the loads.
+    terms : int
+        Topics, and client ids, per group that the text filter finds.
+    brief : bool
+        Less is said of each thing, and only the group's own and the suggested strategy are compared.
     open_groups : int
         Sections that are unfolded from the start.
     """
 
-    groups: int = 60
-    table: int = 1000
-    findings: int = 200
+    groups: int = 2500
+    rows: int = 100
+    full: int = 60
+    full_bytes: int = 1_200_000
+    packed: int = 50
+    findings: int = 10_000
     steps: int = 240
     listed: int = 80
     ribbons: int = 48
-    segments: int = 2400
-    page_segments: int = 15000
+    segments: int = 1200
     members: int = 40
-    open_groups: int = 3
+    terms: int = 100
+    brief: bool = False
+    open_groups: int = 1
+
+    def short(self) -> Limits:
+        """Those of the brief sections."""
+        return replace(self, steps=60, listed=6, ribbons=8, segments=40, members=16, brief=True)

@@ -17,7 +17,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.storage.files import absolute, join
 from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
 from counterpoise.pipeline.stored.tables import dataset
-from counterpoise.report.history import GroupHistory, LagSeries, Row, history_of
+from counterpoise.report.history import GroupHistory, LagNow, LagSeries, Row, history_of
 from counterpoise.report.ribbons import Ints
 
 __all__ = ["Audit", "open_audit"]
@@ -56,6 +56,15 @@ class Audit:
         earlier = dict.fromkeys(("owner", "accepted_until", "accepted_reason"))  # of tables before there was counterpoise.toml
         return sorted(({**earlier, **row} for row in _rows(self._table("findings"))), key=lambda row: int(row["rank"]))
 
+    def action_groups(self) -> dict[str, list[str]]:
+        """Group -> the ranks of the actions that are about it."""
+        ranks: dict[str, list[str]] = {}
+        for row in sorted(_rows(self._table("actions")), key=lambda row: int(row["rank"])):
+            for group in row["groups"]:
+                name = f"{row['cluster']}/{group['group_id']}" if self._several else group["group_id"]
+                ranks.setdefault(name, []).append(str(row["rank"]))
+        return ranks
+
     def rhythm(self, bins: int, start: int, stop: int) -> dict[str, tuple[Ints, Ints]]:
         """Per group: its rebalances per time bin, and the log offsets of all its steps, ascending."""
         table = self._table("rebalances", columns=_RHYTHM)
@@ -90,8 +99,8 @@ class Audit:
     def _history(self, table: Any, skipped: int) -> GroupHistory:
         return history_of(_rows(table.drop_columns(["assignment"])), skipped, table.column("assignment").combine_chunks())
 
-    def lags(self, groups: list[str]) -> dict[str, LagSeries]:
-        """Lag over time of the given groups; the table is read in batches and summed at once."""
+    def lags(self, groups: list[str], now: dict[str, LagNow]) -> dict[str, LagSeries]:
+        """Lag over time of the given groups; the table is read in batches and summed at once. `now` as `lags_now` gave it."""
         known = self._group.isin(pa.array(groups, pa.string())) & pc.field("lag").is_valid()
         parts = [
             pa.Table.from_batches([batch]).group_by(["group_id", "at"]).aggregate([("lag", "sum")])
@@ -109,21 +118,30 @@ class Audit:
         rows_of: dict[str, list[int]] = {}
         for index, name in enumerate(names):
             rows_of.setdefault(name, []).append(index)
-        last = {name: int(at[rows[-1]]) for name, rows in rows_of.items()}
-        owners = self._last_owners(last, known)
-        return {name: LagSeries(at[rows], total[rows].astype(np.int64), owners.get(name, {})) for name, rows in rows_of.items()}
+        return {name: LagSeries(at[rows], total[rows].astype(np.int64), now[name].owners) for name, rows in rows_of.items()}
 
-    def _last_owners(self, last: dict[str, int], known: Any) -> dict[str, dict[str | None, int]]:
+    def lags_now(self) -> dict[str, LagNow]:
+        """The last sample of each group with a known lag; two passes over the table, the second over the last samples."""
+        known = pc.field("lag").is_valid()
+        last: dict[str, int] = {}
+        topics: dict[str, set[str]] = {}
+        for batch in self._batches("partition_lag", ["group_id", "topic", "at"], known):
+            for row in _rows(pa.Table.from_batches([batch]).group_by(["group_id", "topic"]).aggregate([("at", "max")])):
+                name = row["group_id"]
+                last[name] = max(last.get(name, 0), row["at_max"])
+                topics.setdefault(name, set()).add(row["topic"])
+        if not last:
+            return {}
+        found = {name: LagNow({}, None, sorted(topics[name])) for name in last}
         kind = self._source("partition_lag").schema.field("at").type
         earliest = pa.scalar(min(last.values()), pa.int64()).cast(pa.timestamp("us", tz=kind.tz)).cast(kind)
-        owners: dict[str, dict[str | None, int]] = {}
-        for batch in self._batches("partition_lag", ["group_id", "at", "lag", "owner"], known & (pc.field("at") >= earliest)):
-            table = pa.Table.from_batches([batch]).group_by(["group_id", "at", "owner"]).aggregate([("lag", "sum")])
+        columns, keys = ["group_id", "at", "lag", "owner", "time_lag_ms"], ["group_id", "at", "owner"]
+        for batch in self._batches("partition_lag", columns, known & (pc.field("at") >= earliest)):
+            table = pa.Table.from_batches([batch]).group_by(keys).aggregate([("lag", "sum"), ("time_lag_ms", "max")])
             for row in _rows(table):
                 if row["at"] == last[row["group_id"]]:
-                    of = owners.setdefault(row["group_id"], {})
-                    of[row["owner"]] = of.get(row["owner"], 0) + int(row["lag_sum"])
-        return owners
+                    found[row["group_id"]].add(row["owner"], row["lag_sum"], row["time_lag_ms_max"])
+        return found
 
     def _table(self, name: str, columns: list[str] | None = None, where: Any = None) -> Any:
         source = self._source(name)

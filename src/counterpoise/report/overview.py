@@ -1,23 +1,19 @@
-"""The fleet at a glance: figures, shares and the table of groups, as the overview template shows them."""
+"""The fleet at a glance: verdict, figures, shares and strategies, as the overview template shows them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from counterpoise.report.history import Row
-from counterpoise.report.ribbons import Ints
-from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, slug, visible
+from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, visible
 
 __all__ = [
     "Bar",
     "Figure",
-    "GroupRow",
     "StrategyRow",
     "bars",
     "figures",
     "first_groups",
-    "group_rows",
     "headline",
     "importance",
     "period_of",
@@ -27,7 +23,6 @@ __all__ = [
 ]
 
 SEVERITIES = ("critical", "warning", "notice")
-SPARK_WIDTH, SPARK_HEIGHT, SPARK_BINS = 120, 22, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +41,6 @@ class Bar:
     name: str
     value: str
     width: float
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """One group in the table."""
-
-    name: str
-    anchor: str
-    kind: str
-    strategy: str
-    state: str
-    complete: bool
-    cells: list[tuple[str, float | int, str]]
-    worst: str
-    n_findings: int
-    spark: str
-    detailed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,65 +129,6 @@ def importance(groups: list[Row], findings: list[Row]) -> list[Row]:
     for row in findings:
         best.setdefault(row["group_id"], int(row["rank"]))
     return sorted(groups, key=lambda g: (best.get(g["group_id"], 1 << 30), -(g["rebalances"] or 0), str(g["group_id"])))
-
-
-def group_rows(
-    groups: list[Row], findings: list[Row], rhythm: dict[str, tuple[Ints, Ints]], detailed: set[str]
-) -> list[GroupRow]:
-    """The table of groups, in the given order."""
-    by_group: dict[str, list[str]] = {}
-    for row in findings:
-        if row["accepted_until"] is None:
-            by_group.setdefault(row["group_id"], []).append(row["severity"])
-    rows = []
-    for group in groups:
-        name = str(group["group_id"])
-        severities = by_group.get(name, [])
-        rows.append(
-            GroupRow(
-                visible(name) or "(empty name)",
-                slug(name, "g"),
-                phrase(group["group_type"]),
-                visible(running(group) or UNKNOWN),
-                phrase(group["state"]),
-                group["complete"] is not False,  # of a group that only commits nothing is known
-                _cells(group),
-                next((s for s in SEVERITIES if s in severities), ""),
-                len(severities),
-                _spark(rhythm[name][0]) if name in rhythm else "",
-                name in detailed,
-            )
-        )
-    return rows
-
-
-def _cells(group: Row) -> list[tuple[str, float | int, str]]:
-    """(text, value to sort by, remark) of the table's number columns."""
-
-    def cell(value: Any, text: str, remark: str = "") -> tuple[str, float | int, str]:
-        return text, -1 if value is None else value, remark
-
-    latency, lag, faith = group["sync_latency_ms_max"], group["lag_now"], group["replay_fidelity"]
-    now, peak, failed = group["members_now"], group["members_peak"], group["failed_generations"]
-    return [
-        cell(now, count(now), f"of {count(peak)}" if peak else ""),
-        cell(group["partitions_now"], count(group["partitions_now"])),
-        cell(group["rebalances"], count(group["rebalances"]), f"{count(failed)} failed" if failed else ""),
-        cell(group["observed_moved"], count(group["observed_moved"])),
-        cell(latency, duration(latency)),
-        cell(lag, number(lag) if lag is None or group["lag_quality"] == "exact" else f"\u2248 {number(lag)}"),
-        cell(faith, percent(faith)),
-    ]
-
-
-def _spark(bins: Ints) -> str:
-    """Rebalances per time bin as one SVG path of upright bars."""
-    top, step = max(int(bins.max()), 1), SPARK_WIDTH / bins.size
-    parts = []
-    for index in bins.nonzero()[0].tolist():
-        height = max(4, round((SPARK_HEIGHT - 2) * int(bins[index]) / max(top, 2)))
-        parts.append(f"M{round(index * step + step / 2, 1):g} {SPARK_HEIGHT}v-{height}")
-    return "".join(parts)
 
 
 def running(group: Row) -> str:

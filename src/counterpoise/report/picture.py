@@ -38,6 +38,7 @@ class _Scene:
     looks: list[Look]
     axis: Axis
     share: bool
+    brief: bool
 
     def clock(self, moment: int) -> str:
         """The time, with its date if the drawing covers more than one day."""
@@ -69,14 +70,14 @@ def draw(
     times = np.array([step["log_ts"] for step in history.steps], dtype=np.int64)
     start = int(times[0]) if history.skipped else min(period[0], int(times[0]))
     stop = max(period[1], int(times[-1]))
-    scene = _Scene(history, names, looks, Axis(start, stop, LEFT, RIGHT), share)
+    scene = _Scene(history, names, looks, Axis(start, stop, LEFT, RIGHT), share, limits.brief)
     owned = runs(history.held, times, stop)
     chosen = pick(owned.counts(len(history.partitions)), limits.ribbons, limits.segments)
     row = 15.0 if len(chosen.drawn) <= 24 else 11.0
     top = float(_HEAD + _MARKS)
     strips, topics, bottom = _strips(scene, owned.of(chosen.drawn), chosen.drawn, top, row)
     lag_top = bottom + 14
-    area, lag_label = _lag(lag, scene.axis, lag_top)
+    area, lag_label = _lag(lag, scene.axis, lag_top, 16 if limits.brief else 1)
     below = _LAG if area else (10 if lag_label else -10)
     return Picture(
         height=lag_top + below + 4,
@@ -100,7 +101,7 @@ def draw_lag(lag: LagSeries, period: tuple[int, int]) -> Picture | None:
     """Lag alone, for a group without recorded steps; None if there is none."""
     axis = Axis(*period, LEFT, RIGHT)
     top = float(_HEAD + 8)
-    area, label = _lag(lag, axis, top)
+    area, label = _lag(lag, axis, top, 1)
     if not area:
         return None
     return Picture(top + _LAG + 4, top, top, 0, _axis(axis), [], [], [], [], None, area, top, label)
@@ -118,30 +119,27 @@ def _strips(
         if name != topic:
             topics.append(Label(LEFT, y + _TOPIC - 6, visible(name)))
             y, topic = y + _TOPIC, name
-        segments = [piece for span in by_partition.get(code, []) for piece in _pieces(scene, span, y, row - 2)]
-        strips.append(Strip(y, str(partition), segments))
+        segments = [piece for span in by_partition.get(code, []) for piece in _pieces(scene, span, row - 2)]
+        strips.append(Strip(y, str(partition), f"{visible(name)}-{partition}", segments))
         y += row
     return strips, topics, round(y, 1)
 
 
-def _pieces(scene: _Scene, span: Interval, y: float, height: float) -> list[Segment]:
+def _pieces(scene: _Scene, span: Interval, height: float) -> list[Segment]:
     """The rectangles of one interval: one, or one per member (at most four) if several hold the partition at once."""
     left, right = scene.axis.x(span.start), scene.axis.x(span.stop)
     width = max(round(right - left - 0.6, 1), 0.6)
-    topic, partition = scene.history.partitions[span.partition]
-    steps = scene.history.steps
-    first, last = steps[span.first]["generation"], steps[span.last]["generation"]
-    while_ = f"{scene.clock(span.start)} to {scene.clock(span.stop)} ({duration((span.stop - span.start) / 1000)})"
-    turns = f"generation {first}" if first == last else f"generations {first} to {last}"
+    if scene.brief:
+        left, width = round(left), max(round(right) - round(left) - 1, 1)
     who = ", ".join(scene.names[code] for code in span.members)
     verb = "" if len(span.members) == 1 else ("shared by " if scene.share else "CONTESTED by ")
-    title = f"{visible(topic)}-{partition}: {verb}{who}, {while_}, {turns}"
+    title = f"{verb}{who}" + ("" if scene.brief else f", {_while(scene, span)}")
     shown = span.members[:_STRIPS]
     part = height / len(shown)
     return [
         Segment(
             left,
-            round(y + index * part, 1),
+            round(index * part, 1),
             width,
             round(part, 1),
             scene.looks[code].slot,
@@ -151,6 +149,13 @@ def _pieces(scene: _Scene, span: Interval, y: float, height: float) -> list[Segm
         )
         for index, code in enumerate(shown)
     ]
+
+
+def _while(scene: _Scene, span: Interval) -> str:
+    """When, and in which generations."""
+    first, last = (scene.history.steps[at]["generation"] for at in (span.first, span.last))
+    turns = f"generation {first}" if first == last else f"generations {first} to {last}"
+    return f"{scene.clock(span.start)} to {scene.clock(span.stop)} ({duration((span.stop - span.start) / 1000)}), {turns}"
 
 
 def _axis(axis: Axis) -> list[Label]:
@@ -169,7 +174,7 @@ def _mark(scene: _Scene, step: Row) -> Mark:
         shape = "small"
     else:
         shape = _SHAPES.get(step["cause"] or "", "dot")
-    words = step_words(scene.history, scene.names, step, day=long((scene.axis.start, scene.axis.stop)))
+    words = step_words(scene.history, scene.names, step, day=long((scene.axis.start, scene.axis.stop)), brief=scene.brief)
     return Mark(scene.axis.x(step["log_ts"]), 39 if shape == "small" else 29, shape, words)
 
 
@@ -201,8 +206,8 @@ def _unknown(scene: _Scene) -> Band | None:
     )
 
 
-def _lag(lag: LagSeries | None, axis: Axis, top: float) -> tuple[str, str]:
-    """The area under the lag, its highest value per pixel, and a label; empty if nothing is known."""
+def _lag(lag: LagSeries | None, axis: Axis, top: float, step: int) -> tuple[str, str]:
+    """The area under the lag, its highest value every `step` pixels, and a label; empty if nothing is known."""
     if lag is None or lag.at.size == 0:
         return "", ""
     inside = lag.at >= axis.start
@@ -212,14 +217,14 @@ def _lag(lag: LagSeries | None, axis: Axis, top: float) -> tuple[str, str]:
     peak = int(total.max())
     if peak == 0:
         return "", "records behind: none at any time"
-    best: dict[float, int] = {}
+    best: dict[int, int] = {}
     for when, value in zip(at.tolist(), total.tolist(), strict=True):
-        x = float(round(axis.x(when)))
+        x = round(axis.x(when) / step) * step
         best[x] = max(best.get(x, 0), value)
     base = top + _LAG
-    points = [f"{x:g} {round(base - (_LAG - 16) * value / peak, 1):g}" for x, value in best.items()]
+    points = [f"{x} {round(base - (_LAG - 16) * value / peak)}" for x, value in best.items()]
     first, last = next(iter(best)), next(reversed(best))
-    area = f"M{first:g} {base:g}L{'L'.join(points)}L{last:g} {base:g}Z"
+    area = f"M{first} {base:g}L{'L'.join(points)}L{last} {base:g}Z"
     known = clock(int(at[-1]), day=long((axis.start, axis.stop)))
     return area, f"records behind: peak {number(peak)}, last known {number(int(total[-1]))} at {known}"
 

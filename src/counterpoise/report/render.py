@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.errors import MissingExtraError
-from counterpoise.report.detail import detail, visible_lines
+from counterpoise.report.findings import by_kind
+from counterpoise.report.group_table import COLUMNS, SPARK_BINS, choices, group_rows
 from counterpoise.report.history import Row
 from counterpoise.report.limits import Limits
 from counterpoise.report.overview import (
-    SPARK_BINS,
     bars,
     figures,
     first_groups,
-    group_rows,
     headline,
     importance,
     period_of,
     span_words,
     strategy_rows,
 )
-from counterpoise.report.ribbons import Ints
-from counterpoise.report.words import accepted, clock, count, long, paragraphs, phrase, plural, slug, visible
+from counterpoise.report.sections import Sections, packed
+from counterpoise.report.words import count, paragraphs, phrase, plural, slug, visible, visible_lines
 
 if TYPE_CHECKING:
     from counterpoise.report.load import Audit
@@ -37,8 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["write_report"]
 
 _TEMPLATES = files("counterpoise.report") / "templates"
-_GROUPS_AT_ONCE = 8
-_FEW_SEGMENTS = 60
+_SCRIPTS = ("page.js", "tables.js", "view.js")
 
 
 def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
@@ -77,7 +73,8 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
     from counterpoise.report.load import open_audit
 
     audit = open_audit(out_dir)
-    page = _environment().get_template("report.html.j2").generate(**_page(audit, limits or Limits()))
+    environment = _environment()
+    page = environment.get_template("report.html.j2").generate(**_page(audit, limits or Limits(), environment))
     place = f"{audit.out}/report.html"
     if not is_local(place):
         with TemporaryFile() as draft:
@@ -105,7 +102,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"visible": visible, "phrase": phrase, "count": count, "clock": clock, "plural": plural}
+    environment.filters |= {"visible": visible, "packed": packed, "phrase": phrase, "count": count, "plural": plural}
     return environment
 
 
@@ -113,38 +110,42 @@ def _asset(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
-def _page(audit: Audit, limits: Limits) -> dict[str, Any]:
+def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
     """What the page's template needs; the groups' sections are made while they are written."""
     from markupsafe import Markup
 
     summary, findings = audit.summary, audit.findings()
     groups = importance(audit.groups(), findings)
     period = period_of(summary, groups)
-    rhythm = audit.rhythm(SPARK_BINS, *period)
-    chosen = groups[: limits.groups]
-    detailed = {str(group["group_id"]) for group in chosen}
-    script = _asset("report.js")
+    chosen, listed = groups[: limits.groups], findings[: limits.findings]
+    number_of = {str(group["group_id"]): number for number, group in enumerate(chosen)}
+    by_group: dict[str, list[Row]] = {}
+    for row in listed:
+        by_group.setdefault(str(row["group_id"]), []).append(row)
+    rhythm, lags = audit.rhythm(SPARK_BINS, *period), audit.lags_now()
+    rows = group_rows(chosen, by_group, rhythm, lags, audit.action_groups())
+    sections = Sections(audit, chosen, by_group, rhythm, lags, period, limits, environment.get_template("_group.html.j2"))
+    script = "\n".join(_asset(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return {
         "summary": summary,
+        "limits": limits,
         "headline": headline(summary, period),
         "span": span_words(period),
         "style": Markup(_asset("report.css")),  # noqa: S704 - our own file, no part of it comes from outside
-        "script": Markup(script),  # noqa: S704 - our own file, no part of it comes from outside
+        "script": Markup(script),  # noqa: S704 - our own files, no part of them comes from outside
         "script_hash": f"sha256-{digest}",
         "figures": figures(summary),
         "charts": _charts(summary),
         "strategies": strategy_rows(summary["strategies"], None, None, None),
-        "actions": [_action(summary, row, detailed) for row in summary["actions"]],
-        "by_group": _by_group(findings[: limits.findings], detailed, period),
-        "listed": Counter(row["severity"] for row in findings[: limits.findings]),
-        "open_groups": limits.open_groups,
-        "findings_left_out": max(len(findings) - limits.findings, 0),
-        "rows": group_rows(groups[: limits.table], findings, rhythm, detailed),
-        "rows_left_out": max(len(groups) - limits.table, 0),
-        "sections": _sections(audit, chosen, findings, rhythm, period, limits),
-        "n_sections": len(chosen),
-        "sections_left_out": len(groups) - len(chosen),
+        "actions": [_action(summary, row, number_of) for row in summary["actions"]],
+        "columns": COLUMNS,
+        "choices": choices(rows, summary["actions"]),
+        "rows": rows,
+        "groups_left_out": len(groups) - len(chosen),
+        "kinds": by_kind(listed, number_of, period),
+        "findings_left_out": len(findings) - len(listed),
+        "sections": sections,
         "notes": [visible(note) for note in summary["notes"]],
     }
 
@@ -159,7 +160,7 @@ def _charts(summary: Row) -> list[tuple[str, Any]]:
     return [(title, made) for title, made in charts if made]
 
 
-def _action(summary: Row, row: Row, detailed: set[str]) -> Row:
+def _action(summary: Row, row: Row, number_of: Mapping[str, int]) -> Row:
     """An action as the page shows it; the summary has its first groups only."""
     texts = {name: visible(row[name]) for name in ("severity", "title", "saves", "cost", "action")}
     blocks = [
@@ -169,59 +170,5 @@ def _action(summary: Row, row: Row, detailed: set[str]) -> Row:
     for name, one in zip(first_groups(summary, row, len(row["groups"])), row["groups"], strict=False):
         seconds = [(one["saved_seconds"], "s"), (one["estimated_seconds"], "s estimated"), (one["saved_moves"], "moves")]
         figures = ", ".join(f"{count(round(value))} {unit}" for value, unit in seconds if round(value))
-        groups.append((name, slug(name, "g") if name in detailed else None, figures))
-    return {**texts, "rank": row["rank"], "config": blocks, "groups": groups, "more": row["n_groups"] - len(groups)}
-
-
-def _by_group(findings: list[Row], detailed: set[str], period: tuple[int, int]) -> list[Row]:
-    """Findings under their groups, the group with the most important one first."""
-    mine: dict[str, list[Row]] = {}
-    for row in findings:
-        mine.setdefault(str(row["group_id"]), []).append(_finding(row, detailed, period))
-    return [{"group": found[0]["group"], "anchor": found[0]["anchor"], "findings": found} for found in mine.values()]
-
-
-def _finding(row: Row, detailed: set[str], period: tuple[int, int]) -> Row:
-    """A finding as the page shows it."""
-    group = str(row["group_id"])
-    when = [f"generation {row['generation']}"] if row["generation"] is not None else []
-    return {
-        "rank": row["rank"],
-        "severity": row["severity"],
-        "kind": phrase(row["kind"]),
-        "group": visible(group),
-        "anchor": slug(group, "g") if group in detailed else None,
-        "title": visible(row["title"]),
-        "accepted": accepted(row),
-        "owner": visible(row["owner"] or ""),
-        "evidence": visible_lines(row["evidence"]),
-        "cost": visible_lines(row["cost"]),
-        "action": paragraphs(visible_lines(row["action"])),
-        "when": ", ".join([*when, f"{clock(row['at'], day=long(period))} UTC"] if row["at"] is not None else when),
-    }
-
-
-def _sections(
-    audit: Audit,
-    groups: list[Row],
-    findings: list[Row],
-    rhythm: dict[str, tuple[Ints, Ints]],
-    period: tuple[int, int],
-    limits: Limits,
-) -> Iterator[Row]:
-    """One section after the other; the tables are read for a few groups at a time."""
-    names = {str(group["group_id"]) for group in groups}
-    by_group: dict[str, list[Row]] = {}
-    for row in findings[: limits.findings]:
-        by_group.setdefault(str(row["group_id"]), []).append(_finding(row, names, period))
-    left = limits.page_segments
-    for start in range(0, len(groups), _GROUPS_AT_ONCE):
-        part = groups[start : start + _GROUPS_AT_ONCE]
-        listed = [str(group["group_id"]) for group in part]
-        lags = audit.lags(listed)
-        histories = audit.histories({name: rhythm[name][1] for name in listed if name in rhythm}, limits.steps)
-        for group, name in zip(part, listed, strict=True):
-            bound = replace(limits, segments=max(min(limits.segments, left), _FEW_SEGMENTS))
-            made = detail(group, histories.pop(name, None), lags.get(name), by_group.get(name, []), period, bound)
-            left -= sum(len(strip.segments) for strip in made["picture"].strips) if made["picture"] else 0
-            yield made
+        groups.append((name, slug(name, "g") if name in number_of else None, figures))
+    return {**texts, "rank": row["rank"], "config": blocks, "groups": groups, "n_groups": row["n_groups"]}

@@ -12,7 +12,7 @@ WIDTH, LEFT, RIGHT = 1000, 44, 992
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of ribbon: its place, the fill's slot, a letter if there is room, and its tooltip."""
+    """A piece of ribbon: its place in its strip, the fill's slot, a letter if there is room, and its tooltip."""
 
     x: float
     y: float
@@ -30,6 +30,7 @@ class Strip:
 
     y: float
     label: str
+    name: str
     segments: list[Segment]
 
 

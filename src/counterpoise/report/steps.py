@@ -26,9 +26,11 @@ class Step:
     remark: str
 
 
-def step_words(history: GroupHistory, names: list[str], step: Row, *, day: bool = False) -> str:
-    """One step in one sentence, with its date if `day`."""
+def step_words(history: GroupHistory, names: list[str], step: Row, *, day: bool = False, brief: bool = False) -> str:
+    """One step in one sentence, with its date if `day`; when and what only if `brief`."""
     parts = [f"{clock(step['log_ts'], day=day)} generation {_number(step['generation'])}: {phrase(step['kind'])}{_because(step)}"]
+    if brief:
+        return parts[0]
     parts += [f"{verb}: {called(history, names, step[verb])}" for verb in ("joined", "left") if step[verb]]
     parts.append(f"{plural(step['n_members'] or 0, 'member')}, {plural(step['n_partitions'] or 0, 'partition')}")
     if step["n_moved"] is not None:

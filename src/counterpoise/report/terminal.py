@@ -1,4 +1,4 @@
-"""The audit in a terminal: the verdict and the actions on one screen; verbose: whole actions, and all findings in words."""
+"""The audit in a terminal: verdict, actions and worst groups on one screen; verbose: whole actions, and all findings in words."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["print_audit", "print_changes"]
 
+_LINES, _NOTES, _WORST = 36, 3, 5
+"""Lines in all; those kept for notes; groups that are named."""
 _STYLES = {"critical": "bold red", "warning": "bold yellow", "notice": "bold blue"}
 
 
@@ -27,7 +29,7 @@ def print_audit(
     severities: Collection[str] = SEVERITIES,
     most: int | None = None,
 ) -> None:
-    """Print the verdict, the fleet's figures, the actions and notes on data quality: at most 38 lines.
+    """Print the verdict, the actions, notes on data quality and the worst groups: at most 36 lines of 100 columns.
 
     Parameters
     ----------
@@ -50,15 +52,18 @@ def print_audit(
         from rich.padding import Padding
     except ImportError as error:
         raise MissingExtraError("the terminal's text needs rich: pip install 'counterpoise[report]'") from error
-    console.print(_plain(headline(summary, period_of(summary, [])).replace("\u00a0", " "), "bold"))
-    console.print(_plain(_fleet(summary), "dim"))
+    verdict = _plain(headline(summary, period_of(summary, [])).replace("\u00a0", " "), "bold")
+    fleet, worst = _plain(_fleet(summary), "dim"), _worst(summary) if findings is None else []
+    console.print(verdict, fleet, sep="\n")
     actions, hidden = _chosen(summary["actions"], severities, most)
-    for action in actions:
+    taken = sum(len(console.render_lines(text)) for text in (verdict, fleet)) + len(worst) + _NOTES
+    with_cost = _LINES - taken - 2 * len(actions)
+    for at, action in enumerate(actions):
         console.print(_head(action, ""), no_wrap=True, overflow="ellipsis")
         groups = ", ".join(first_groups(summary, action, 5 if findings is None else 20))
         if findings is None:
-            text = f"     {visible(action['saves'])}\n     {visible(action['cost'])}; first {groups}"
-            console.print(_plain(text), no_wrap=True, overflow="ellipsis")
+            lines = [visible(action["saves"]), f"{visible(action['cost'])}; first {groups}"][: 2 if at < with_cost else 1]
+            console.print(_plain("\n".join(f"     {line}" for line in lines)), no_wrap=True, overflow="ellipsis")
             continue
         blocks = (f"{one['library']} ({plural(one['n_groups'], 'group')}):\n{one['lines']}" for one in action["config"])
         what = [("gain", action["saves"]), ("cost", action["cost"]), ("groups", groups)]
@@ -70,6 +75,8 @@ def print_audit(
     if summary["data_quality"]:
         notes = "; ".join(f"{plural(note['n_groups'], 'group')} {phrase(note['kind'])}" for note in summary["data_quality"])
         console.print(_plain(f"data quality: {notes} (see the report)", "dim"), no_wrap=True, overflow="ellipsis")
+    for line in worst:
+        console.print(line, no_wrap=True, overflow="ellipsis")
     listed, more = _chosen(findings or (), severities, most)
     for row in listed:
         console.print(_head(row, f"{row['group_id']}  "))
@@ -77,6 +84,22 @@ def print_audit(
         console.print(Padding(_body(what, row["action"]), (0, 0, 1, 5)))
     if hidden or more:
         console.print(_plain(f"left out: {plural(hidden, 'action')}, {plural(more, 'finding')} (--severity, --top)", "dim"))
+
+
+def _worst(summary: dict[str, Any]) -> list[Text]:
+    """The groups with the most important findings, a line each below a heading."""
+    several = len(summary.get("clusters", ())) > 1
+    found: dict[str, Row] = {}
+    for row in summary["findings"]["top"]:
+        if row["accepted_until"] is None:
+            found.setdefault(f"{row['cluster']}/{row['group_id']}" if several else row["group_id"], row)
+    lines = [_plain("worst groups" if found else "", "bold")]
+    for name, row in list(found.items())[:_WORST]:
+        line = _plain("     ")
+        line.append(row["severity"], style=_STYLES.get(row["severity"], "bold"))
+        line.append(f"  {visible(name)}", style="bold cyan")
+        lines.append(line.append(f"  {visible(row['title'])}"))
+    return lines if found else []
 
 
 def _chosen(rows: Iterable[Row], severities: Collection[str], most: int | None) -> tuple[list[Row], int]:

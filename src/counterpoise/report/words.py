@@ -27,6 +27,7 @@ __all__ = [
     "plural",
     "slug",
     "visible",
+    "visible_lines",
 ]
 
 UNKNOWN = "\u2013"
@@ -128,6 +129,11 @@ def long(period: tuple[int, int]) -> bool:
 
 def _at(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def visible_lines(text: str | None) -> str:
+    """`visible`, line by line."""
+    return "\n".join(visible(line) for line in (text or "").splitlines())
 
 
 def slug(name: str, prefix: str) -> str:

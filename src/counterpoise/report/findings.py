@@ -1,0 +1,67 @@
+"""Findings as the page shows them: in full in the section of their group, and listed by kind over all groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from counterpoise.report.history import Row
+from counterpoise.report.words import accepted, clock, long, paragraphs, phrase, slug, visible, visible_lines
+
+__all__ = ["Kind", "by_kind", "finding_words", "status"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The findings of one kind, the most important first.
+
+    Attributes
+    ----------
+    code, name : str
+        As in the tables, and in words.
+    severity : str
+        That of the most important one, or that it is accepted.
+    rows : list of dict
+        `finding_words`, and the number of the group in the table of groups.
+    """
+
+    code: str
+    name: str
+    severity: str
+    rows: list[Row]
+
+
+def status(row: Row) -> str:
+    """Its severity, or that it is accepted."""
+    return str(row["severity"]) if row["accepted_until"] is None else "accepted"
+
+
+def finding_words(row: Row, period: tuple[int, int]) -> Row:
+    """A finding in words."""
+    group = str(row["group_id"])
+    when = [f"generation {row['generation']}"] if row["generation"] is not None else []
+    return {
+        "rank": row["rank"],
+        "severity": row["severity"],
+        "status": status(row),
+        "kind": phrase(row["kind"]),
+        "group": visible(group),
+        "anchor": slug(group, "g"),
+        "title": visible(row["title"]),
+        "accepted": accepted(row),
+        "owner": visible(row["owner"] or ""),
+        "evidence": visible_lines(row["evidence"]),
+        "cost": visible_lines(row["cost"]),
+        "action": paragraphs(visible_lines(row["action"])),
+        "when": ", ".join([*when, f"{clock(row['at'], day=long(period))} UTC"] if row["at"] is not None else when),
+    }
+
+
+def by_kind(findings: Iterable[Row], number_of: Mapping[str, int], period: tuple[int, int]) -> list[Kind]:
+    """The findings of the groups that `number_of` numbers; the kind with the most important one first."""
+    kinds: dict[str, list[Row]] = {}
+    for row in findings:
+        if str(row["group_id"]) in number_of:
+            found = finding_words(row, period) | {"number": number_of[str(row["group_id"])]}
+            kinds.setdefault(str(row["kind"]), []).append(found)
+    return [Kind(code, phrase(code), rows[0]["status"], rows) for code, rows in kinds.items()]
