@@ -10,7 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from counterpoise.pipeline.records.commits import COMMIT_COLUMNS
 from counterpoise.pipeline.records.errors import error_rows
+from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.wire.offsets_topic import decode_record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -144,3 +146,13 @@ NAMED = {**modern(-1, json.dumps({"id-of-t": "t", "id-of-t-anew": "t", "id-of-u"
 def errors_in(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """Why raw records cannot be decoded."""
     return [row for raw in batch.to_pylist() for row in error_rows(raw, decode_record(raw["key"], raw["value"]))]
+
+
+def commit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The commits among raw records."""
+    return KeyDictionary().commits(batch)[0].cast(COMMIT_COLUMNS)
+
+
+def undecided(batch: pa.RecordBatch) -> Any:
+    """The rows of raw records that are no commits, or damaged ones."""
+    return KeyDictionary().commits(batch)[1].rest

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.records.commits import commit_batch, undecided
 from counterpoise.wire.offsets_topic import OffsetKey, RecordType, encode_key, encode_value, uuid_text
 from counterpoise.wire.offsets_topic.values import OffsetCommitValue
+from tests.pipeline.rows import commit_batch, undecided
 
 STAMP = datetime(2026, 1, 1, tzinfo=UTC)
 ID = bytes(range(16))

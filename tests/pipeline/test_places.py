@@ -8,10 +8,9 @@ from itertools import chain
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.records.commits import commit_batch, undecided
 from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.records.modern import modern_rows
-from tests.pipeline.rows import errors_in
+from tests.pipeline.rows import commit_batch, errors_in, undecided
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from counterpoise.pipeline.records.commits import commit_batch, undecided
+from counterpoise.pipeline.records.commits import COMMIT_COLUMNS
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.records.modern import modern_batches
+from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
 from counterpoise.pipeline.source.sources import check_columns
 from counterpoise.wire.offsets_topic import decode_record
@@ -24,7 +25,6 @@ from counterpoise.wire.offsets_topic import decode_record
 __all__ = ["decode_errors", "group_generations", "modern_group_records", "offset_commits"]
 
 _AFTER_COMMITS, _AFTER_METADATA = b"\x00\x02", b"\x00\x03"
-_COMMITS = OFFSET_COMMITS.remove(0)
 _Kernel: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -71,12 +71,12 @@ def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
 
 def _commit_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield pa.RecordBatch.from_arrays(commit_batch(batch).columns, schema=_COMMITS)
+        yield KeyDictionary().commits(batch)[0].cast(COMMIT_COLUMNS)
 
 
 def _error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        suspects = batch.take(pa.array(undecided(batch)))
+        suspects = batch.take(pa.array(KeyDictionary().commits(batch)[1].rest))
         rows = [row for raw in suspects.to_pylist() for row in error_rows(raw, decode_record(raw["key"], raw["value"]))]
         yield pa.RecordBatch.from_pylist(rows, schema=ERROR_COLUMNS)
 

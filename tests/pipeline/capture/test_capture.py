@@ -21,11 +21,11 @@ import pytest
 
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text
 from counterpoise.pipeline.capture.folder import capture_notes
-from counterpoise.pipeline.records.commits import commit_batch
 from counterpoise.pipeline.source.layout import checked_files
 from counterpoise.pipeline.storage.files import parquet_file, read_bytes
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact
+from tests.pipeline.rows import commit_batch
 
 pytestmark = pytest.mark.kafka
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"

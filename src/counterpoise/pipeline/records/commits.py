@@ -16,7 +16,7 @@ from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic import uuid_text
 from counterpoise.wire.offsets_topic.batch import CommitBatch, KeyColumns, decode_commits
 
-__all__ = ["CODED_COLUMNS", "COMMIT_COLUMNS", "binary_column", "coded_commits", "commit_batch", "strings", "undecided"]
+__all__ = ["CODED_COLUMNS", "COMMIT_COLUMNS", "binary_column", "coded_commits", "strings"]
 
 _UTC_US = pa.timestamp("us", tz="UTC")
 _LATEST_MS = 253_402_300_799_999
@@ -27,20 +27,6 @@ COMMIT_COLUMNS = OFFSET_COMMITS.remove(0)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 CODED_COLUMNS = pa.schema([(field.name, _TEXT if pa.types.is_string(field.type) else field.type) for field in COMMIT_COLUMNS])
 """The same with dictionary-encoded texts: Parquet writes the codes without a pass over the rows."""
-
-
-def commit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Decode a batch of raw commit records to `COMMIT_COLUMNS`; damaged records and those without a place are skipped."""
-    keys, values, decoded = _decode(batch)
-    about, key = decoded.keys, pa.array(decoded.key)
-    names = [
-        strings(keys.data, about.group_start, about.group_length).take(key),
-        strings(keys.data, about.topic_start, about.topic_length).take(key),
-        pa.array(about.partition[decoded.key]),
-    ]
-    columns = _columns(batch, names, values, decoded)
-    plain = [one.dictionary_decode() if isinstance(one, pa.DictionaryArray) else one for one in columns]
-    return pa.RecordBatch.from_arrays(plain, schema=COMMIT_COLUMNS)
 
 
 def coded_commits(
@@ -61,11 +47,6 @@ def _starts(offsets: Any, n: int, first: int, *, wide: bool) -> npt.NDArray[np.i
     return np.frombuffer(offsets, np.int64, n + 1, first * 8) if wide else np.frombuffer(offsets, np.int32, n + 1, first * 4)
 
 
-def undecided(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Rows of a raw batch that `commit_batch` skips: other types, damaged records and records without a place, ascending."""
-    return _decode(batch)[2].rest
-
-
 def binary_column(array: pa.Array) -> BinaryColumn:
     """The buffers of an Arrow binary array, for `wire`; copies only the validity bits (to bytes)."""
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
@@ -77,15 +58,6 @@ def binary_column(array: pa.Array) -> BinaryColumn:
     bytes_ = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     valid = None if not array.null_count else array.is_valid().to_numpy(zero_copy_only=False)
     return BinaryColumn(starts, bytes_, valid)
-
-
-def _decode(batch: pa.RecordBatch) -> tuple[BinaryColumn, BinaryColumn, CommitBatch]:
-    encoded = batch.column("key").dictionary_encode()
-    keys = binary_column(encoded.dictionary)
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    codes = _placed(batch, codes)
-    values = binary_column(batch.column("value"))
-    return keys, values, decode_commits(keys, codes, values)
 
 
 def _placed(batch: pa.RecordBatch, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from counterpoise.model.problem import Int32
-from counterpoise.pipeline.records.commits import binary_column, strings
+from counterpoise.pipeline.records.commits import binary_column, coded_commits, strings
 from counterpoise.pipeline.scan.read import are_commits
 from counterpoise.wire.offsets_topic import Fault
+from counterpoise.wire.offsets_topic.batch import CommitBatch
 from counterpoise.wire.offsets_topic.batch_keys import KeyColumns, decode_keys
 from counterpoise.wire.offsets_topic.keys import RecordType
 
@@ -71,6 +72,26 @@ class KeyDictionary:
         code = np.full(len(keys.dictionary) + 1, -1, np.int32)  # the last one is for nulls
         code[used] = self._codes_of(raw)
         return np.asarray(code[at])
+
+    def commits(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, CommitBatch, Int32]:
+        """The commits of a batch of raw records as rows of `CODED_COLUMNS`, the result of the kernel, and the codes of all keys.
+
+        Other records, damaged commits and records without a place in the log are in `rest` of the kernel's result.
+        """
+        codes = self.codes(batch.column("key"))
+        rows, decoded = coded_commits(batch, self.columns, codes, lambda found: self._names(found.key))
+        return rows, decoded, codes
+
+    def _names(self, key: Int32) -> list[pa.Array]:
+        """Columns ``group_id, topic, partition`` of keys; names as a dictionary of those that occur."""
+        columns = []
+        for code, names in ((self.group[key], self.groups), (self.topic[key], self.topics)):
+            used = np.flatnonzero(np.bincount(code, minlength=len(names)))
+            place = np.zeros(len(names), np.int32)
+            place[used] = np.arange(len(used), dtype=np.int32)
+            listed = pa.array(list(names), pa.string()).take(pa.array(used))
+            columns.append(pa.DictionaryArray.from_arrays(pa.array(place[code]), listed))
+        return [*columns, pa.array(self.columns.partition[key])]
 
     def _codes_of(self, raw: pa.Array) -> Int32:
         """Codes of keys as bytes: Arrow appends new keys to the dictionary of known ones."""

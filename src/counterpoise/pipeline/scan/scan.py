@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.arrays import run_starts, slices, widened
-from counterpoise.pipeline.records.commits import CODED_COLUMNS, coded_commits
+from counterpoise.pipeline.records.commits import CODED_COLUMNS
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
 from counterpoise.pipeline.records.place import PLACE
 from counterpoise.pipeline.scan.aggregation import NEVER, AggregateBuffer, Aggregates, aggregate_table
@@ -145,8 +145,7 @@ class _Scan:
         if not batch.num_rows:
             return
         keys = self._keys
-        codes = keys.codes(batch.column("key"))
-        good, decoded = coded_commits(batch, keys.columns, codes, lambda found: _names(keys, found.key))
+        good, decoded, codes = keys.commits(batch)
         time = good.column("log_ts").cast(pa.int64()).to_numpy()
         damaged = np.append(keys.commit, False)[codes[decoded.rest]]
         others, lost = decoded.rest[~damaged], decoded.rest[damaged]
@@ -347,18 +346,6 @@ class _Scan:
 def group_of(key: bytes | None) -> bytes:
     """The group name in a key, after the type; of a damaged key the bytes at that place."""
     return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
-
-
-def _names(keys: KeyDictionary, key: Int32) -> list[pa.Array]:
-    """Columns ``group_id, topic, partition`` of keys; names as a dictionary of those that occur."""
-    columns = []
-    for code, names in ((keys.group[key], keys.groups), (keys.topic[key], keys.topics)):
-        used = np.flatnonzero(np.bincount(code, minlength=len(names)))
-        place = np.zeros(len(names), np.int32)
-        place[used] = np.arange(len(used), dtype=np.int32)
-        listed = pa.array(list(names), pa.string()).take(pa.array(used))
-        columns.append(pa.DictionaryArray.from_arrays(pa.array(place[code]), listed))
-    return [*columns, pa.array(keys.columns.partition[key])]
 
 
 def _different(codes: Int64, end: int) -> list[int]:
