@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,6 +34,20 @@ def test_each_table_has_the_records_of_the_audit_and_steps_their_kind(spark: Spa
     steps = rebalances(records.transform(decode.group_generations), records.transform(decode.modern_group_records))
     step = ("group_id", "generation", "kind", "n_members", *PLACE)
     assert rows(steps, *step) == stored(audited, "rebalances", *step)
+
+
+def test_steps_of_the_broker_have_the_names_of_topics_that_are_given(spark: SparkSession, audited: Audited) -> None:
+    records = spark.read.parquet(str(SHOP / "consumer_offsets.parquet"))
+    known = json.loads((SHOP / "topics.json").read_text(encoding="utf-8"))
+    names = {about["topic_id"]: topic for topic, about in known.items()}
+    generations, modern = records.transform(decode.group_generations), records.transform(decode.modern_group_records)
+
+    def topics(table: list[Any]) -> set[str]:
+        mine = [row for row in table if row["protocol_kind"] == "server"]
+        return {entry["topic"] for row in mine for member in row["assignment"] for entry in member["assigned"]}
+
+    assert topics(rebalances(generations, modern, names).collect()) == topics(audited.table("rebalances", "protocol_kind", "assignment"))
+    assert topics(rebalances(generations, modern).collect()) & names.keys()
 
 
 def test_a_missing_column_is_named(spark: SparkSession) -> None:

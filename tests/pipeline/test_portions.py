@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -63,5 +64,13 @@ def test_groups_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "portions", counted)
     payload = b"x" * (AT_ONCE // 4)
     rows = pa.RecordBatch.from_pydict({"cluster": ["c"] * 10, "group_id": ["a"] * 6 + ["b"] * 4, "payload": [payload] * 10})
-    assert [(group, len(list(run))) for group, run in steps._by_group([rows])] == [(("c", "a"), 6), (("c", "b"), 4)]
+    read: list[list[str]] = []
+
+    def no_steps(of: Iterator[dict[str, str]]) -> tuple[()]:
+        read.append([row["group_id"] for row in islice(of, 1, None)])
+        return ()
+
+    monkeypatch.setattr(steps, "steps_of_group", no_steps)
+    assert list(steps._fold_batches({}, [rows])) == []
+    assert read == [["a"] * 6, ["b"] * 4]
     assert max(cut) <= 4

@@ -42,7 +42,6 @@ from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
 from counterpoise.pipeline.source.capture import SourceFiles
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.transaction import NewFiles
-from counterpoise.pipeline.summary import RecordCounts, RecordKinds, sum_kinds
 from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_rows, scan_splits
 
 __all__ = ["ClusterInput", "Engine"]
@@ -314,28 +313,6 @@ class Engine:
             self._blocks = None
 
     # rank
-
-    def record_counts(self) -> RecordCounts:
-        """Counts of the scanned records."""
-        sums = {name: sum(one[name] for one in self.scanned) for name in ("errors", "tombstones", "decoded", "transactional")}
-        times = [one["times"] for one in self.scanned if one["times"]]
-        errors = sum(one["tables"]["decode_errors"]["rows"] for one in (*self.scanned, *self.folded))
-        return RecordCounts(
-            commits=sums["decoded"] - sums["tombstones"],
-            tombstones=sums["tombstones"],
-            damaged_commits=sums["errors"],
-            first=moment_of(min(first for first, _ in times)) if times else None,
-            last=moment_of(max(last for _, last in times)) if times else None,
-            errors=errors,
-            transactional=sums["transactional"],
-        )
-
-    def record_kinds(self) -> RecordKinds:
-        """Counts of group records by type."""
-        rows = [kind for one in self.scanned for kind in one["kinds"]]
-        return sum_kinds(
-            (kind, n, gone, *(None if at is None else moment_of(at) for at in times)) for kind, n, gone, *times in rows
-        )
 
     def lag_times(self) -> tuple[datetime | None, datetime | None]:
         """The first and the last time in the new rows of `partition_lag`."""

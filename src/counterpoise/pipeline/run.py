@@ -31,6 +31,7 @@ from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, day_folder
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.pipeline.summary import (
+    count_records,
     empty_note,
     iso,
     lag_note,
@@ -202,11 +203,11 @@ class Run:
 
     def _sums_and_notes(self, engine: Engine) -> dict[str, Any]:
         """Sums over records, groups and findings of this audit and those that it continues, and notes, for the summary."""
-        counts, sums = engine.record_counts(), sum_manifests(engine.folded)
+        counted, sums = count_records(engine.scanned, engine.folded), sum_manifests(engine.folded)
         first, last = engine.lag_times()
         sampled = {"sampled_from": iso(first), "sampled_to": iso(last)}
-        about = sampled | summarize(counts, sums, engine.ranked, engine.record_kinds())
-        transactional = counts.transactional
+        about = sampled | summarize(counted, sums, engine.ranked)
+        transactional = counted["transactional"]
         if self._saved is not None:
             before = self._saved.sums
             about["records"] = sum_records(before["records"], about["records"])

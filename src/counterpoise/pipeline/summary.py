@@ -6,24 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from counterpoise._version import __version__
 from counterpoise.pipeline.findings.finding import weight_of
 from counterpoise.pipeline.fold.strategy_figures import mean_of, sum_runs
+from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.source.layout import ENDS_FILE
 
 __all__ = [
     "MOST_FINDINGS",
     "MOST_GROUPS",
-    "RecordCounts",
-    "RecordKinds",
     "TableSums",
+    "count_records",
     "empty_note",
     "iso",
     "lag_note",
     "samples_note",
-    "sum_kinds",
     "sum_manifests",
     "sum_records",
     "summarize",
@@ -36,34 +35,37 @@ MOST_FINDINGS = 200
 MOST_GROUPS = 20
 """Maximal number of groups of an action in the summary; the table has all."""
 
+Manifest: TypeAlias = Mapping[str, Any]
 _GROUPS = ("n", "members", "compared", "matched", "fidelity_below_one", "cut", "polled")
 
 
-@dataclass(frozen=True)
-class RecordCounts:
-    """Counts of scanned commits; `errors` are those of all records, `transactional` commits look like those of transactions."""
-
-    commits: int
-    tombstones: int
-    damaged_commits: int
-    first: datetime | None
-    last: datetime | None
-    errors: int
-    transactional: int = 0
-
-
-RecordKinds = Mapping[int | None, tuple[int, int, datetime | None, datetime | None]]
-"""Group records by type (null: the key is too short): number, number of tombstones, first and last time."""
-
-
-def sum_kinds(parts: Iterable[tuple[int | None, int, int, datetime | None, datetime | None]]) -> RecordKinds:
-    """Sum rows of type, number, number of tombstones, first and last time by type."""
-    kinds: dict[int | None, tuple[int, int, datetime | None, datetime | None]] = {}
-    for kind, n, deleted, first, last in parts:
-        before = kinds.get(kind, (0, 0, None, None))
-        firsts, lasts = [[one for one in pair if one is not None] for pair in ((before[2], first), (before[3], last))]
-        kinds[kind] = (before[0] + n, before[1] + deleted, min(firsts, default=None), max(lasts, default=None))
-    return kinds
+def count_records(scanned: Iterable[Manifest], folded: Iterable[Manifest]) -> dict[str, Any]:
+    """``from, to, records`` of the summary, and the number of commits that look `transactional`, by the manifests of tasks."""
+    sums, kinds, deleted, times = Counter[str](), Counter[int | None](), Counter[int | None](), list[int | None]()
+    for one in scanned:
+        sums.update({name: one[name] for name in ("errors", "tombstones", "decoded", "transactional")})
+        sums["error_rows"] += one["tables"]["decode_errors"]["rows"]
+        times += one["times"] or ()
+        for kind, n, gone, first, last in one["kinds"]:  # None: the key is too short to have a type
+            kinds[kind] += n
+            deleted[kind] += gone
+            times += first, last
+    sums["error_rows"] += sum(one["tables"]["decode_errors"]["rows"] for one in folded)
+    known = [moment_of(at) for at in times if at is not None]
+    by_type = {str(kind): kinds[kind] for kind in sorted(kinds, key=lambda kind: (kind is None, kind or 0))}
+    commits = sums["decoded"] + sums["errors"]
+    records = {
+        "total": commits + kinds.total(),
+        "commits": sums["decoded"] - sums["tombstones"],
+        "commit_tombstones": sums["tombstones"],
+        "group_metadata": kinds[2] - deleted[2],
+        "group_metadata_tombstones": deleted[2],
+        "modern": sum(n for kind, n in kinds.items() if kind is not None and kind > 2),
+        "errors": sums["error_rows"],
+        "by_type": {"1": commits, **by_type} if commits else by_type,
+    }
+    begin, end = iso(min(known, default=None)), iso(max(known, default=None))
+    return {"from": begin, "to": end, "records": records, "transactional": sums["transactional"]}
 
 
 def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,28 +90,11 @@ class TableSums:
     with_lag: Sequence[int]
 
 
-def summarize(counted: RecordCounts, sums: TableSums, found: Mapping[str, Any], kinds: RecordKinds) -> dict[str, Any]:
-    """The summary without source, tables and notes; `found` is the result of `rank_all`."""
-    by_type = {str(kind): n for kind, (n, *_) in sorted(kinds.items(), key=lambda item: (item[0] is None, item[0] or 0))}
-    classic = kinds.get(2, (0, 0, None, None))
-    first = [t for t in (counted.first, *(about[2] for about in kinds.values())) if t is not None]
-    last = [t for t in (counted.last, *(about[3] for about in kinds.values())) if t is not None]
-    all_commits = counted.commits + counted.tombstones + counted.damaged_commits
-    rest_total = sum(n for n, *_ in kinds.values())
+def summarize(counted: Mapping[str, Any], sums: TableSums, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary without source, tables and notes, by the results of `count_records`, `sum_manifests` and `rank_all`."""
     return {
         "counterpoise": __version__,
-        "from": iso(min(first, default=None)),
-        "to": iso(max(last, default=None)),
-        "records": {
-            "total": all_commits + rest_total,
-            "commits": counted.commits,
-            "commit_tombstones": counted.tombstones,
-            "group_metadata": classic[0] - classic[1],
-            "group_metadata_tombstones": classic[1],
-            "modern": sum(n for kind, (n, *_) in kinds.items() if kind is not None and kind > 2),
-            "errors": counted.errors,
-            "by_type": {"1": all_commits, **by_type} if all_commits else by_type,
-        },
+        **{name: counted[name] for name in ("from", "to", "records")},
         **_of_groups(sums.groups),
         "rebalances": _rebalances(sums.steps),
         "strategies": list(sums.strategies),
@@ -149,12 +134,7 @@ def empty_note(summary: Mapping[str, Any]) -> list[str]:
 def transaction_note(commits: int, known: bool) -> list[str]:
     """One sentence on what is unknown about transactional commits, or none.
 
-    Parameters
-    ----------
-    commits : int
-        The number of commits that look transactional (a value of version 4 or later without a topic id).
-    known : bool
-        Whether the captures list aborted records.
+    `commits` look transactional: a value of version 4 or later without a topic id. `known`: the captures list aborted records.
     """
     if not commits:
         return []
@@ -248,7 +228,7 @@ def iso(moment: datetime | None) -> str | None:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def sum_manifests(manifests: Iterable[Mapping[str, Any]]) -> TableSums:
+def sum_manifests(manifests: Iterable[Manifest]) -> TableSums:
     """Sum the manifests of fold tasks."""
     steps: Counter[tuple[str, str | None]] = Counter()
     missed: Counter[tuple[str, str | None]] = Counter()

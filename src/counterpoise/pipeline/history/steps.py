@@ -6,7 +6,8 @@ A step is finished when no later record can change it. `StepsFold` has one gener
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
+from functools import partial
+from itertools import chain, groupby
 from typing import Any
 
 import pyarrow as pa
@@ -26,26 +27,21 @@ _PLACE = ("log_partition", "log_offset", "log_ts")
 _CLASSIC = ("protocol_type", "protocol", "generation", "leader", "state_ts", "members", "leader_library")
 
 
-def rebalances(generations: DataFrame, modern: DataFrame, names: DataFrame | None = None) -> DataFrame:
-    """Table `rebalances` from `group_generations` and `modern_group_records`.
+def rebalances(generations: DataFrame, modern: DataFrame, names: Mapping[str, str] | None = None) -> DataFrame:
+    """Table `rebalances` from the tables `group_generations` and `modern_group_records` of `decode`.
 
-    Parameters
-    ----------
-    generations, modern : DataFrame
-        The tables of `decode`.
-    names : DataFrame, optional
-        ``topic_id, topic``; steps have the id of a topic without a name.
-
-    Notes
-    -----
-    One shuffle and one sort of the group records, none of commits.
+    `names`: topic id -> topic; steps of KIP-848 groups have the id of a topic without a name. One shuffle and one sort of the
+    group records, none of commits.
     """
+    common = ("cluster", "group_id", *_PLACE, "deleted")
+    classic = generations.select(*common, *_CLASSIC, fn.lit(None).cast("int").alias("record_type"))
+    others = modern.select(*common, "record_type", "member_id", "payload")
     ordered = (
-        _group_records(generations, modern, names)
+        classic.unionByName(others, allowMissingColumns=True)
         .repartition("cluster", "group_id")
         .sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
     )
-    return ordered.mapInArrow(_fold_batches, from_arrow_schema(REBALANCES))
+    return ordered.mapInArrow(partial(_fold_batches, names or {}), from_arrow_schema(REBALANCES))
 
 
 def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -146,30 +142,14 @@ def _is_migrated(step: Mapping[str, Any], following: Mapping[str, Any], to_moder
     return other and not following["deleted"] and following["log_ts"] == step["log_ts"]
 
 
-def _group_records(generations: DataFrame, modern: DataFrame, names: DataFrame | None = None) -> DataFrame:
-    """Both kinds of records as one table, and for each modern group the names of its topics before them."""
-    parts = [_classic_side(generations), _modern_side(modern)]
-    if names is not None:
-        parts.append(_name_rows(modern, names))
-    history = parts[0]
-    for part in parts[1:]:
-        history = history.unionByName(part, allowMissingColumns=True)
-    return history
-
-
-def _by_group(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, str], Iterator[Mapping[str, Any]]]]:
-    """Yield (cluster, group id) and its rows, for batches sorted by both. Rows of a group are valid until the next one."""
-    rows = (row for batch in batches for portion in portions(batch) for row in portion.to_pylist())
-    yield from groupby(rows, key=lambda row: (row["cluster"], row["group_id"]))
-
-
-def _fold_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _fold_batches(names: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Records sorted by cluster, group and log offset -> rows of `REBALANCES`."""
+    rows = (row for batch in batches for portion in portions(batch) for row in portion.to_pylist())
     steps: list[dict[str, Any]] = []
     weight = 0
-    for group, rows in _by_group(batches):
-        for step in steps_of_group(rows):
-            steps.append({"cluster": group[0], "group_id": group[1], **step})
+    for (cluster, group), mine in groupby(rows, key=lambda row: (row["cluster"], row["group_id"])):
+        for step in steps_of_group(chain([{"record_type": NAMES, "value": names}], mine)):
+            steps.append({"cluster": cluster, "group_id": group, **step})
             weight += _step_weight(step)
             if weight >= 2000:
                 yield pa.RecordBatch.from_pylist(steps, schema=REBALANCES)
@@ -182,33 +162,3 @@ def _step_weight(step: Mapping[str, Any]) -> int:
     """The size of a step; a batch of rows has a size of 2,000."""
     topics = sum(len(one["topics"]) for one in step.get("subscriptions") or ())
     return 1 + ((step.get("n_partitions") or 0) + 4 * topics) // 64
-
-
-def _classic_side(generations: DataFrame) -> DataFrame:
-    return generations.select("cluster", "group_id", *_PLACE, "deleted", *_CLASSIC, fn.lit(None).cast("int").alias("record_type"))
-
-
-def _modern_side(modern: DataFrame) -> DataFrame:
-    return modern.select("cluster", "group_id", *_PLACE, "deleted", "record_type", "member_id", "payload")
-
-
-def _name_rows(modern: DataFrame, names: DataFrame) -> DataFrame:
-    used = modern.select("cluster", "group_id", "log_partition", fn.explode(_ids("payload")).alias("topic_id")).distinct()
-    known = used.join(fn.broadcast(names), "topic_id")
-    entries = fn.map_from_entries(fn.collect_set(fn.struct("topic_id", "topic")))
-    rows = known.groupBy("cluster", "group_id", "log_partition").agg(fn.to_json(entries).alias("payload"))
-    return rows.select(
-        "cluster",
-        "group_id",
-        "log_partition",
-        fn.lit(-1).cast("bigint").alias("log_offset"),
-        fn.lit(None).cast("timestamp").alias("log_ts"),
-        fn.lit(False).alias("deleted"),
-        fn.lit(NAMES).alias("record_type"),
-        fn.lit(None).cast("string").alias("member_id"),
-        "payload",
-    )
-
-
-def _ids(payload: str) -> Any:
-    return fn.expr(f'regexp_extract_all({payload}, \'"topic_id":"([^"]+)"\', 1)')
