@@ -46,7 +46,8 @@ def test_steps_of_the_broker_have_the_names_of_topics_that_are_given(spark: Spar
         mine = [row for row in table if row["protocol_kind"] == "server"]
         return {entry["topic"] for row in mine for member in row["assignment"] for entry in member["assigned"]}
 
-    assert topics(rebalances(generations, modern, names).collect()) == topics(audited.table("rebalances", "protocol_kind", "assignment"))
+    expected = topics(audited.table("rebalances", "protocol_kind", "assignment"))
+    assert topics(rebalances(generations, modern, names).collect()) == expected
     assert topics(rebalances(generations, modern).collect()) & names.keys()
 
 

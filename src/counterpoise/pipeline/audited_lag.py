@@ -23,18 +23,10 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True)
 class AuditedLag:
-    """The lag of a group at a time.
+    """The lag of a group at a time."""
 
-    Attributes
-    ----------
-    at : datetime
-        The newest time in the rows, UTC.
-    known : mapping of topic to int64[partitions]
-        Records behind; -1: unknown.
-    """
-
-    at: datetime
-    known: Mapping[str, npt.NDArray[np.int64]]
+    at: datetime  # The newest time in the rows, UTC
+    known: Mapping[str, npt.NDArray[np.int64]]  # topic -> records behind, int64[partitions]; -1: unknown
 
     def of(self, topics: Mapping[str, int]) -> dict[str, list[int]]:
         """Records behind of every partition of `topics` (partition counts by name), as `Group.lag` takes them; unknown: 0."""
@@ -54,26 +46,13 @@ class AuditedLag:
 
 
 def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, cluster: str | None = None) -> AuditedLag:
-    """Read the lag of a group from an audit's output folder.
+    """Read the lag of a group from an audit's output folder, in O(rows of the group).
 
-    Parameters
-    ----------
-    out : path
-    group, cluster : str
-        `cluster` is needed only if several clusters have a group of this name.
-    at : datetime, optional
-        The result is of the last sample of log ends up to this time, and of the steps of the group since then. Default: the end.
+    `cluster` is needed only if several clusters have a group of this name. The result is of the last sample of log ends up to the
+    time `at` (default: the end), and of the steps of the group since then. Topics without a sample did not exist then.
 
-    Raises
-    ------
-    CaptureError
-        The folder is no audit's output.
-    OptionError
-        The group does not exist, is in several clusters, or has no rows up to this time.
-
-    Notes
-    -----
-    Topics without a sample did not exist then. O(rows of the group).
+    Raises `CaptureError` if the folder is no audit's output, and `OptionError` if the group does not exist, is in several
+    clusters, or has no rows up to this time.
     """
     table = group_rows(out, group, cluster)
     if at is not None:
@@ -114,25 +93,14 @@ def audited_source(
 
 @dataclass(frozen=True)
 class AuditedProduction:
-    """What was produced for a group, and how far it was behind.
+    """What was produced for a group, and how far it was behind."""
 
-    Attributes
-    ----------
-    at : datetime64[us][T + 1]
-        Times of samples of log ends, UTC.
-    produced : float64[P, T]
-        Records produced between two samples, by partition in the order of topic and number. A partition that appears later
-        begins with its lag.
-    lag : float64[T + 1]
-        The recorded lag of the group.
-    first : float64[P]
-        The recorded lag of each partition at the first sample.
-    """
-
-    at: npt.NDArray[np.datetime64]
+    at: npt.NDArray[np.datetime64]  # datetime64[us][T + 1]: Times of samples of log ends, UTC
+    # float64[P, T]: Records produced between two samples, by partition in the order of topic and number. A partition that
+    # appears later begins with its lag.
     produced: npt.NDArray[np.float64]
-    lag: npt.NDArray[np.float64]
-    first: npt.NDArray[np.float64]
+    lag: npt.NDArray[np.float64]  # float64[T + 1]: The recorded lag of the group
+    first: npt.NDArray[np.float64]  # float64[P]: The recorded lag of each partition at the first sample
 
     @property
     def seconds(self) -> npt.NDArray[np.float64]:

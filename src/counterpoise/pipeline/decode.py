@@ -31,17 +31,8 @@ _Kernel: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatc
 def offset_commits(records: DataFrame, cluster: str = "default") -> DataFrame:
     """Table `offset_commits`: one row per commit or tombstone of one.
 
-    Parameters
-    ----------
-    records : DataFrame
-        Columns of Spark's Kafka source.
-    cluster : str
-        The value of the column of that name.
-
-    Raises
-    ------
-    CaptureError
-        A column is missing.
+    `records` have the columns of Spark's Kafka source; `cluster` is the value of the column of that name. Raises `CaptureError`
+    if a column is missing.
     """
     raw = check_columns(records, "records").where(fn.col("key") < fn.lit(_AFTER_COMMITS))
     return _stage(raw, _commit_batches, OFFSET_COMMITS, cluster)

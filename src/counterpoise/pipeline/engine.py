@@ -77,16 +77,6 @@ class Engine:
 
     `work` is a folder for files that tasks share, a path or a URI; the caller deletes it. Tasks write files with names from
     `files`. Names in tables are hashed with `salt`. `write_states`: states for the next update are written.
-
-    Attributes
-    ----------
-    scanned, folded : list of dict
-        Manifests.
-    ranked : dict
-        As `rank_all` returns it.
-    clusters : dict of ClusterInput
-    groups : dict
-        Cluster name -> `ClusterInput.groups` after `scan`.
     """
 
     def __init__(
@@ -107,10 +97,10 @@ class Engine:
         captures = {name: one.source.files for name, one in clusters.items()}
         self._splits, records = plan_splits(captures, self._tasks, begins)
         self.clusters = {name: _with_buckets(one, records) for name, one in clusters.items()}
-        self.groups: dict[str, dict[str, bool]] = {}
+        self.groups: dict[str, dict[str, bool]] = {}  # cluster name -> `ClusterInput.groups` after `scan`
         self.scanned: list[Manifest] = []
         self.folded: list[Manifest] = []
-        self.ranked: Manifest = {}
+        self.ranked: Manifest = {}  # the result of `rank_all`
         self._blocks: DataFrame | None = None
 
     # scan

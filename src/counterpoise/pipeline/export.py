@@ -59,41 +59,18 @@ def export_plan(
     previous: Assignments | None = None,
     reached: Mapping[str, Mapping[int, int]] | None = None,
 ) -> dict[str, Any]:
-    """Assign the partitions of an audited group to queries.
+    """Assign the partitions of an audited group to queries, named ``query-0`` and so on.
 
-    Parameters
-    ----------
-    out : path
-        An audit's output folder.
-    group, cluster : str
-        `cluster` is needed only if several clusters have a group of this name.
-    strategy : str
-        Any registered one; those by lag use the lag of the last sample.
-    queries : int
-        Number of queries, named ``query-0`` and so on.
-    previous : mapping, optional
-        ``{query: {topic: [partitions]}}`` of the previous export, which a sticky strategy keeps.
-    reached : mapping, optional
-        ``{topic: {partition: offset}}`` at which stopped queries ended; overrides the commits of the group.
+    `out` is an audit's output folder; `cluster` is needed only if several clusters have a group of this name. `strategy` is any
+    registered one; those by lag use the lag of the last sample. `previous`: ``{query: {topic: [partitions]}}`` of the previous
+    export, which a sticky strategy keeps. `reached`: ``{topic: {partition: offset}}`` at which stopped queries ended; it
+    overrides the commits of the group. A partition without a commit, or with one outside the log, starts at the first record.
 
-    Returns
-    -------
-    dict
-        ``group, cluster, strategy, at, plan, queries`` (per query ``query, assign, startingOffsets, restart``), ``kept, moved,
-        no_restart, notes, procedure``. `assign` and `startingOffsets` are JSON texts for the options of Spark's source.
+    Returns ``group, cluster, strategy, at, plan, queries`` (per query ``query, assign, startingOffsets, restart``), ``kept,
+    moved, no_restart, notes, procedure``. `assign` and `startingOffsets` are JSON texts for the options of Spark's source.
 
-    Raises
-    ------
-    CaptureError
-        The folder is no audit's output.
-    OptionError
-        The group does not exist, is in several clusters or has no partitions; or the number of queries is out of range.
-    UnknownStrategyError
-        The strategy is not registered.
-
-    Notes
-    -----
-    A partition without a commit, or with one outside the log (before its start or after its end), starts at the first record.
+    Raises `CaptureError` if the folder is no audit's output; `OptionError` if the group does not exist, is in several clusters or
+    has no partitions, or the number of queries is out of range; and `UnknownStrategyError`.
     """
     if not 1 <= queries <= MOST_QUERIES:
         raise OptionError(f"{queries} queries: 1 to {MOST_QUERIES} are expected")

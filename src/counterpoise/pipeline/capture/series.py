@@ -63,22 +63,14 @@ class Piece:
 
 
 class Series(ABC):
-    """A growing table; retention goes by `time_column`.
-
-    Attributes
-    ----------
-    pieces : list of Piece
-        The visible files, in order.
-    state : dict
-        The state of the last append.
-    """
+    """A growing table; retention goes by `time_column`."""
 
     def __init__(self, schema: pa.Schema, time_column: str) -> None:
         self._schema, self._time = schema, time_column
         self._spans: dict[Piece, tuple[float, float, int]] = {}
         self._clean(GRACE_S)
-        self.pieces: list[Piece] = self._listed()
-        self.state: dict[str, Any] = self._state_of(self.pieces[-1]) if self.pieces else {}
+        self.pieces: list[Piece] = self._listed()  # the visible files, in order
+        self.state: dict[str, Any] = self._state_of(self.pieces[-1]) if self.pieces else {}  # that of the last append
 
     @property
     @abstractmethod

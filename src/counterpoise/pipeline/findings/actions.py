@@ -72,19 +72,10 @@ Part = Mapping[str, Any]
 
 
 def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
-    """What one group contributes to each action that its findings ask for.
+    """What one group contributes to each action that its findings ask for: rows of `ACTION_PARTS`.
 
-    Parameters
-    ----------
-    row : mapping
-        A row of `group_report`.
-    findings : iterable of Finding
-        Those of this row. A finding that asks for no change contributes nothing.
-
-    Yields
-    ------
-    part : dict
-        Columns of `ACTION_PARTS`. The partition-seconds of all parts of a group are at most those that it stopped.
+    `row` is a row of `group_report`, `findings` are those of this row; one that asks for no change contributes nothing. The
+    partition-seconds of all parts of a group are at most those that it stopped.
     """
     found: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -171,23 +162,10 @@ def _notes(row: Row, kind: str, found: Sequence[Finding]) -> list[Note]:
 
 
 def ranked(parts: Iterable[Part], stopped: Mapping[str, float]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """The actions of a fleet, ranked.
+    """The actions of a fleet, ranked: each over all clusters (its `groups` have the key `cluster`), and its rows of `ACTIONS`.
 
-    Parameters
-    ----------
-    parts : iterable of mapping
-        Rows of `ACTION_PARTS`, in any order.
-    stopped : mapping
-        Cluster -> partition-seconds that its groups stopped, as far as commits show it.
-
-    Returns
-    -------
-    actions : list of (dict, list of dict)
-        An action over all clusters, whose `groups` have the key `cluster` too; and its rows of `ACTIONS`, one per cluster.
-
-    Notes
-    -----
-    O(n log n) for n parts. All parts are in memory, some two kilobytes each.
+    `parts` are rows of `ACTION_PARTS`, in any order; `stopped`: cluster -> partition-seconds that its groups stopped, as far as
+    commits show it. O(n log n) for n parts. All parts are in memory, some two kilobytes each.
     """
     by_key: dict[tuple[str, bool], list[Part]] = {}
     for part in parts:

@@ -352,14 +352,8 @@ def assigned_by(row: Row) -> str:
 def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -> str:
     """How to change the assignor of a KIP-848 group; empty: there is no better one.
 
-    Parameters
-    ----------
-    row : mapping
-        A row of `group_report`.
-    classic : sequence of str
-        The lines that select a strategy under the classic protocol, one per client library; empty: none is better there.
-    by_topic : bool
-        The partitions of each topic shall be spread; otherwise all partitions together.
+    `classic`: the lines that select a strategy under the classic protocol, one per client library; empty: none is better there.
+    `by_topic`: the partitions of each topic shall be spread; otherwise all partitions together.
     """
     target = _SPREADS_TOPICS if by_topic else _SPREADS_ALL
     notes = []

@@ -60,27 +60,14 @@ def _batch(findings: Iterable[Finding]) -> pa.RecordBatch:
 
 
 def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: Mapping[str, int]) -> dict[str, Any]:
-    """Write the tables `findings` and `actions`.
+    """Write the tables `findings` and `actions`, to files with names from `names`.
 
-    Parameters
-    ----------
-    folded : iterable of mapping
-        Manifests of fold tasks.
-    names : NewFiles
-        Names of the files that are written.
-    last_times : mapping
-        Cluster -> time of its last record, in microseconds, which gives the day of its rows.
+    `folded` are manifests of fold tasks; `last_times`: cluster -> time of its last record, in microseconds, which gives the day
+    of its rows. Memory: some fifty bytes per finding, some two kilobytes per group with findings, and the rows of one file.
 
-    Returns
-    -------
-    ranked : dict
-        `tables`: table -> cluster -> manifest of its files; `kinds`: (severity, kind) -> number of findings to decide on;
-        `accepted`: number of the others, ranked last; `top`: the first `MOST_FINDINGS` of all; `actions`: those over all
-        clusters with their first `MOST_GROUPS` groups.
-
-    Notes
-    -----
-    Memory: some fifty bytes per finding, some two kilobytes per group with findings, and the rows of one file.
+    Returns `tables`: table -> cluster -> manifest of its files; `kinds`: (severity, kind) -> number of findings to decide on;
+    `accepted`: number of the others, ranked last; `top`: the first `MOST_FINDINGS` of all; `actions`: those over all clusters
+    with their first `MOST_GROUPS` groups.
     """
     kinds: Counter[tuple[str, str]] = Counter()
     top: list[dict[str, Any]] = []

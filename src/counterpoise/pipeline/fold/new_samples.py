@@ -25,22 +25,12 @@ class NewSamples:
     """Samples of a capture from after the time `after` to before `until`. They are read twice: to count them, and by `tables`.
 
     All times are in microseconds; None: no limit.
-
-    Attributes
-    ----------
-    logs : list of (topic, partition)
-    counts : int64
-        The number of samples of each log.
-    instants : int64
-        Times of samples, ascending.
-    oldest : int, optional
-        The time of the first sample in the files; None if their statistics do not have it.
     """
 
     def __init__(self, files: Sequence[str], after: int | None = None, until: int | None = None) -> None:
         self._files, self._after, self._until = files, after, until
         self._groups: list[tuple[str, list[int]]] = []
-        self.oldest = self._select_row_groups()
+        self.oldest = self._select_row_groups()  # time of the first sample in the files; None: their statistics lack it
         counts: dict[tuple[str, int], int] = {}
         instants: set[int] = set()
         for table in self.tables():
@@ -49,7 +39,7 @@ class NewSamples:
                 counts[log] = counts.get(log, 0) + row["count_all"]
             instants.update(table["us"].unique().to_pylist())
         self.logs = list(counts)
-        self.counts: Int64 = np.array(list(counts.values()), np.int64)
+        self.counts: Int64 = np.array(list(counts.values()), np.int64)  # samples of each log
         self.instants: Int64 = np.array(sorted(instants), np.int64)
 
     def tables(self) -> Iterator[pa.Table]:

@@ -123,21 +123,13 @@ class _Task:
 
 
 class _Chunks:
-    """The chunks of one bucket: its blocks, joined to some megabytes; `decoded` decodes raw records lazily.
-
-    Attributes
-    ----------
-    state : bytes, optional
-        The saved state of the bucket.
-    ended : bool
-        Whether the last chunk was returned.
-    """
+    """The chunks of one bucket: its blocks, joined to some megabytes; `decoded` decodes raw records lazily."""
 
     def __init__(
         self, blocks: Iterable[Block], starts: frozenset[int], decoded: Callable[[pa.Table], Iterable[Mapping[str, Any]]]
     ) -> None:
         self._blocks, self._starts, self._decoded = iter(blocks), starts, decoded
-        self.ended = False
+        self.ended = False  # whether the last chunk was returned
         first = next(self._blocks, None)
         self.state = first.payload if first is not None and first.kind == STATE else None
         self._next = next(self._blocks, None) if self.state is not None else first

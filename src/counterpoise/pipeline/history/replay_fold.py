@@ -82,11 +82,6 @@ class ReplayFold:
     Rows come from `group_generations` or `epochs.as_generation`. `classic_step` (with `STEP_COLUMNS`) must be set on all classic
     rows or on none. `plans` is a cache shared between groups. Memory is `plans` and three generations. To continue from `state`,
     use the same strategies and first feed the row that was `last`.
-
-    Attributes
-    ----------
-    last : mapping, optional
-        The last generation, which is not replayed yet.
     """
 
     def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None, plans: Plans | None = None) -> None:
@@ -96,7 +91,7 @@ class ReplayFold:
         self._past = {name: Planned(**about) for name, about in saved.get("past", {}).items()}
         self._before: Row | None = saved.get("before")
         self._migrated: bool = saved.get("migrated", False)
-        self.last: Row | None = None
+        self.last: Row | None = None  # the last generation, which is not replayed yet
 
     @property
     def state(self) -> dict[str, Any]:

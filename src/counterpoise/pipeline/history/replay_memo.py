@@ -24,18 +24,10 @@ class Plans:
     A key has all input that the strategy reads (see `Strategy.reads`), so a cached plan equals the one that it would compute.
     Keys and plans have at most `most_bytes`; the least recently used plan is evicted. A plan that takes more than `most_bytes` /
     16 bytes with its key is not cached.
-
-    Attributes
-    ----------
-    computed : int
-        Number of plans that a strategy computed.
-    size : int
-        Bytes of keys and plans.
-    unmeasured : Batch
     """
 
     def __init__(self, most_bytes: int = 4 << 20) -> None:
-        self.computed = self.size = 0
+        self.computed = self.size = 0  # plans that a strategy computed; bytes of keys and plans
         self._most = most_bytes
         self._plans: OrderedDict[Content, tuple[Int32, int]] = OrderedDict()
         self.unmeasured = Batch()

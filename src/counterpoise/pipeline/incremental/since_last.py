@@ -41,14 +41,7 @@ class Update:
     """An audit with ``--since last``.
 
     `captures` are captures of files; `sources`: cluster name -> its path; `options` as for `SavedState.check`. `transaction` is
-    open.
-
-    Attributes
-    ----------
-    clusters : dict of ClusterState
-        Cluster name -> its state for the next audit; complete after `add_scanned`.
-    saved : SavedState, optional
-        The state of the last audit; None: all records are read.
+    open; `saved` is the state of the last audit (None: all records are read).
     """
 
     def __init__(
@@ -62,6 +55,7 @@ class Update:
     ) -> None:
         self._captures, self._sources, self._scope, self._options = captures, sources, scope, options
         self._transaction, self.saved = transaction, saved
+        # The states for the next audit; complete after `add_scanned`.
         self.clusters = {name: _new_state(capture, sources[name]) for name, capture in captures.items()}
         self._last = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
 

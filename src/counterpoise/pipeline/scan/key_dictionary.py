@@ -24,20 +24,7 @@ _MOST = 200_000
 
 
 class KeyDictionary:
-    """Codes of keys, and columns by code; `fitting` returns for names of groups whether each is audited (default: all are).
-
-    Attributes
-    ----------
-    columns : KeyColumns
-        Decoded keys by code, without their names.
-    commit : bool[K]
-        Whether a key has the type of a commit; it may be damaged.
-    group, topic : int32[K]
-        Codes into `groups` and `topics`, -1 if the key is no commit key or damaged.
-    chosen : bool[K]
-        Whether the key is a valid commit key of an audited group.
-    groups, topics : dict of name to code
-    """
+    """Codes of keys, and columns by code; `fitting` returns for names of groups whether each is audited (default: all are)."""
 
     def __init__(self, fitting: Callable[[Iterable[str]], list[bool]] | None = None) -> None:
         self._fitting = fitting
@@ -46,13 +33,13 @@ class KeyDictionary:
     def clear(self) -> None:
         """Remove all keys; codes begin at 0 again."""
         self._raw = pa.array([], pa.binary())
-        self.columns = decode_keys(binary_column(pa.array([], pa.binary())))
-        self.commit = np.zeros(0, np.bool_)
-        self.group, self.topic = np.zeros(0, np.int32), np.zeros(0, np.int32)
-        self.chosen = np.zeros(0, np.bool_)
+        self.columns = decode_keys(binary_column(pa.array([], pa.binary())))  # by code, without the names
+        self.commit = np.zeros(0, np.bool_)  # by code: whether it has the type of a commit; it may be damaged
+        self.group, self.topic = np.zeros(0, np.int32), np.zeros(0, np.int32)  # by code; -1: no commit key, or damaged
+        self.chosen = np.zeros(0, np.bool_)  # by code: whether it is a valid commit key of an audited group
         self._fits: list[bool] = []
-        self.groups: dict[str, int] = {}
-        self.topics: dict[str, int] = {}
+        self.groups: dict[str, int] = {}  # name -> code in `group`
+        self.topics: dict[str, int] = {}  # name -> code in `topic`
 
     def __len__(self) -> int:
         return len(self.commit)

@@ -30,28 +30,13 @@ class CaptureFiles:
 
 @dataclass(frozen=True)
 class Capture:
-    """The recording of one cluster: either `files`, or `records` and optional further DataFrames.
+    """The recording of one cluster: either `files`, or `records` and optional further DataFrames."""
 
-    Attributes
-    ----------
-    records : DataFrame, optional
-        Records of the offsets topic, columns of Spark's Kafka source.
-    log_ends : DataFrame, optional
-        ``topic, partition, log_start, log_end, sampled_at``, without nulls.
-    topics : DataFrame, optional
-        ``topic, partitions, topic_id``: metadata at the end of the recording.
-    aborted : DataFrame, optional
-        ``log_partition, log_offset`` of records that a reader with ``read_committed`` never sees.
-    notes : tuple of str
-        One sentence for each thing that is missing or left out.
-    files : CaptureFiles, optional
-    """
-
-    records: DataFrame | None = None
-    log_ends: DataFrame | None = None
-    topics: DataFrame | None = None
-    aborted: DataFrame | None = None
-    notes: tuple[str, ...] = ()
+    records: DataFrame | None = None  # Records of the offsets topic, columns of Spark's Kafka source
+    log_ends: DataFrame | None = None  # ``topic, partition, log_start, log_end, sampled_at``, without nulls
+    topics: DataFrame | None = None  # ``topic, partitions, topic_id``: metadata at the end of the recording
+    aborted: DataFrame | None = None  # ``log_partition, log_offset`` of records that a reader with ``read_committed`` never sees
+    notes: tuple[str, ...] = ()  # One sentence for each thing that is missing or left out
     files: CaptureFiles | None = None
 
 

@@ -32,10 +32,7 @@ _LOCAL_WAIT_S, _STORE_WAIT_S = 0.05, 0.5
 class WriterLock:
     """A lock file in a folder, created if missing; or lock objects in a folder of an object store that must hold nothing else.
 
-    Attributes
-    ----------
-    file : file, optional
-        The locked file on a disk; a process that inherits it keeps the lock.
+    A process that inherits the locked `file` on a disk keeps the lock.
     """
 
     def __init__(self, folder: str, refused: str) -> None:

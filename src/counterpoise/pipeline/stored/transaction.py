@@ -71,14 +71,6 @@ class TableTransaction:
 
     `private`: names in `out` are hashed, but state files have plain names, so they are in a folder beside `out`. Raises
     `OptionError` if `private` is set and `out` is a whole bucket of an object store: no folder can be beside it.
-
-    Attributes
-    ----------
-    manifest : Manifest
-        The valid manifest.
-    state : str
-        The folder of state files.
-    lock : WriterLock
     """
 
     def __init__(self, out: str, *, private: bool = False) -> None:
@@ -91,7 +83,7 @@ class TableTransaction:
         refused = f"{out}: another audit is writing there; {wait}, or give another --out"
         place = join(self.out, FOLDER)
         self.lock = WriterLock(place if is_local(self.out) else join(place, "lock"), refused)
-        self.manifest = Manifest(self.out)
+        self.manifest = Manifest(self.out)  # the valid one, while the transaction is open
         self._unanswered = False
         self._writer = uuid4().hex[:8]
 

@@ -42,24 +42,9 @@ class Written:
 def synthesize(fleet: Fleet, out: str | Path, progress: Callable[[float], None] | None = None) -> Written:
     """Write the capture of a fleet to `out`: records, log ends, topics, no aborted offsets, and ``planted.json``.
 
-    Parameters
-    ----------
-    fleet : Fleet
-    out : path or URI
-        A new or empty folder.
-    progress : callable, optional
-        ``progress(share)`` after each slice.
-
-    Raises
-    ------
-    OptionError
-        The folder is not empty.
-    StorageError
-        It cannot be written.
-
-    Notes
-    -----
-    Equal fleets give equal bytes. Memory is O(groups and rebalances).
+    `out` is a new or empty folder, a path or URI; ``progress(share)`` is called after each slice. Equal fleets give equal bytes.
+    Memory is O(groups and rebalances). Raises `OptionError` if the folder is not empty, and `StorageError` if it cannot be
+    written.
     """
     topics = draw_topics(fleet)
     return write_capture(fleet, topics, draw_groups(fleet, topics), out, progress)

@@ -37,30 +37,17 @@ _STEP_S = 17.0
 class Fleet:
     """The size of a synthetic fleet and the length of its recording.
 
-    Attributes
-    ----------
-    records : int
-        Approximate number of records, nearly all of them commits.
-    groups : int
-    rebalances : int
-        Exact number of rebalances over all groups, without second rounds of cooperative ones.
-    seconds : float
-        The length of the recording.
-    sample_every : float
-        Seconds between samples of log ends.
-    seed : int
-
     Raises
     ------
     OptionError
         A number is too small, or there are more rebalances than fit into the time.
     """
 
-    records: int
+    records: int  # Approximate number of records, nearly all of them commits
     groups: int
-    rebalances: int
-    seconds: float = 3600.0
-    sample_every: float = 300.0
+    rebalances: int  # Exact number of rebalances over all groups, without second rounds of cooperative ones
+    seconds: float = 3600.0  # The length of the recording
+    sample_every: float = 300.0  # Seconds between samples of log ends
     seed: int = 1
 
     def __post_init__(self) -> None:
