@@ -29,31 +29,15 @@ Lag: TypeAlias = Callable[[Mapping[str, int], float | None], Mapping[str, Sequen
 
 @dataclass(frozen=True)
 class GroupToLead:
-    """What a leader receives from its host.
+    """What a leader receives from its host."""
 
-    Attributes
-    ----------
-    strategy : str
-        The strategy that the coordinator chose.
-    members : tuple of JoinMember
-    read : tuple of Subscription
-        Their subscriptions, in the same order.
-    topics : dict of name to Topic
-        The subscribed topics that the host knows.
-    group : str
-    generation : int
-        -1: unknown.
-    patience_s : float or None
-        Seconds after which the group expels a leader that does not answer; None: unknown.
-    """
-
-    strategy: str
+    strategy: str  # The strategy that the coordinator chose
     members: tuple[JoinMember, ...]
-    read: tuple[Subscription, ...]
-    topics: dict[str, Topic]
+    read: tuple[Subscription, ...]  # Their subscriptions, in the same order
+    topics: dict[str, Topic]  # The subscribed topics that the host knows, by name
     group: str
-    generation: int
-    patience_s: float | None
+    generation: int  # -1: unknown
+    patience_s: float | None  # Seconds after which the group expels a leader that does not answer; None: unknown
 
 
 def group_to_lead(

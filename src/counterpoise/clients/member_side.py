@@ -28,27 +28,14 @@ WITHOUT_HISTORY = ("range", "roundrobin", "lag")
 
 @dataclass
 class MemberSide:
-    """One member's memory between rebalances, and how it is written.
-
-    Attributes
-    ----------
-    strategy : str
-    host : str
-        One of `weights.HOSTS`.
-    rack : str or None
-    capacity : int
-    assigned : tuple of TopicPartitions
-        What the last assignment gave, sorted.
-    generation : int
-        The generation of that assignment, -1 when unknown.
-    """
+    """One member's memory between rebalances, and how it is written."""
 
     strategy: str
-    host: str
+    host: str  # One of `weights.HOSTS`
     rack: str | None = None
     capacity: int = 1
-    assigned: tuple[TopicPartitions, ...] = field(default=())
-    generation: int = -1
+    assigned: tuple[TopicPartitions, ...] = field(default=())  # What the last assignment gave, sorted
+    generation: int = -1  # The generation of that assignment, -1 when unknown
 
     def received(self, partitions: Iterable[tuple[str, int]], generation: int) -> None:
         """Remember an assignment."""

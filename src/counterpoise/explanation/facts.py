@@ -37,47 +37,25 @@ class Behind:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Facts:
-    """One partition in one group under one plan; members by code.
+    """One partition in one group under one plan; members by code."""
 
-    Attributes
-    ----------
-    name : str
-        The partition as Kafka writes it, ``topic-index``.
-    topic : str
-    subscribers : list of int
-    claims : list of Claim
-        Newest generation first.
-    holder, keeper, target : int
-        Who holds it now, who may keep it, who gets it; UNOWNED or, for the first, CONTESTED.
-    given : list of int
-        Everybody the plan gives it to: more than one in a faulty plan.
-    waits : bool
-        Withheld in this round.
-    strategy : str or None
-        What made the plan, if known.
-    load, claimed, capacity : int64[M]
-        Partitions per member in the target, partitions it may keep, weight.
-    marginal : MarginalCosts
-        Of each member's last and next partition.
-    behind : Behind or None
-        What lag says about the move, if the plan was made by lag and lag is known.
-    """
-
-    name: str
+    name: str  # The partition as Kafka writes it, ``topic-index``
     topic: str
     subscribers: list[int]
-    claims: list[Claim]
+    claims: list[Claim]  # Newest generation first
+    # holder, keeper, target: Who holds it now, who may keep it, who gets it; UNOWNED or, for the first, CONTESTED
     holder: int
     keeper: int
     target: int
-    given: list[int]
-    waits: bool
-    strategy: str | None
+    given: list[int]  # Everybody the plan gives it to: more than one in a faulty plan
+    waits: bool  # Withheld in this round
+    strategy: str | None  # What made the plan, if known
+    # load, claimed, capacity (int64[M]): partitions per member in the target, partitions it may keep, weight
     load: Int64
     claimed: Int64
     capacity: Int64
-    marginal: MarginalCosts
-    behind: Behind | None
+    marginal: MarginalCosts  # Of each member's last and next partition
+    behind: Behind | None  # What lag says about the move, if the plan was made by lag and lag is known
 
 
 def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:

@@ -25,18 +25,10 @@ _EXACT_BITS = 128
 
 @dataclass(frozen=True, eq=False)
 class MarginalCosts:
-    """Ranks of marginal costs, exact: equal costs have equal ranks, higher costs higher ones.
+    """Ranks of marginal costs, exact: equal costs have equal ranks, higher costs higher ones."""
 
-    Attributes
-    ----------
-    last : int64[M]
-        Of each member's last partition (0 if it has none).
-    following : int64[M]
-        Of the next partition it would get.
-    """
-
-    last: Int64
-    following: Int64
+    last: Int64  # int64[M]: of each member's last partition (0 if it has none)
+    following: Int64  # int64[M]: of the next partition it would get
 
 
 def alike(problem: Problem) -> bool:

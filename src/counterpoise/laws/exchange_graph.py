@@ -24,22 +24,12 @@ _DENSE_CELLS = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """Arcs grouped by their head, so that one reduction relaxes them all.
+    """Arcs grouped by their head, so that one reduction relaxes them all."""
 
-    Attributes
-    ----------
-    tail : int32[A]
-    cost : int64[A]
-    head : int32[H]
-        The distinct heads, ascending.
-    start : int64[H]
-        First arc of each head.
-    """
-
-    tail: Int32
-    cost: Int64
-    head: Int32
-    start: Int64
+    tail: Int32  # int32[A]
+    cost: Int64  # int64[A]
+    head: Int32  # int32[H]: the distinct heads, ascending
+    start: Int64  # int64[H]: first arc of each head
 
     @classmethod
     def of(cls, head: npt.NDArray[np.int64], tail: npt.NDArray[np.int64], cost: Int64 | None = None) -> Arcs:
@@ -53,45 +43,24 @@ class Arcs:
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Equal subscriptions, grouped.
+    """Equal subscriptions, grouped."""
 
-    Attributes
-    ----------
-    of_topic : int32[T]
-        Topic class of each topic.
-    n : int
-        Number of topic classes C.
-    of_member : int32[M]
-        Member class of each member.
-    n_member_classes : int
-    offer : Arcs
-        Topic class -> member class that subscribes to it.
-    """
-
-    of_topic: Int32
-    n: int
-    of_member: Int32
+    of_topic: Int32  # int32[T]: topic class of each topic
+    n: int  # Number of topic classes C
+    of_member: Int32  # int32[M]: member class of each member
     n_member_classes: int
-    offer: Arcs
+    offer: Arcs  # Topic class -> member class that subscribes to it
 
 
 @dataclass(frozen=True, eq=False)
 class ExchangeGraph:
-    """What each member can pass on, and what it claims from others.
-
-    Attributes
-    ----------
-    classes : Classes
-    hold : Arcs
-        Member -> topic class it holds a partition of that may move: cost 0 if one of them is not its claim,
-        else 1 (passing it on loses a partition that stays).
-    claim : Arcs
-        Topic class -> member that claims a partition of it that another has: cost -1.
-    """
+    """What each member can pass on, and what it claims from others."""
 
     classes: Classes
+    # Member -> topic class it holds a partition of that may move: cost 0 if one of them is not its claim, else 1 (passing it on
+    # loses a partition that stays)
     hold: Arcs
-    claim: Arcs
+    claim: Arcs  # Topic class -> member that claims a partition of it that another has: cost -1
 
 
 def classes(problem: Problem) -> Classes:

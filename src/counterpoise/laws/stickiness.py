@@ -24,18 +24,11 @@ _FAR = np.int64(2**30)
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Shortest distances from everywhere at once, or a negative cycle.
+    """Shortest distances from everywhere at once, or a negative cycle."""
 
-    Attributes
-    ----------
-    member : int32[M]
-    topic_class : int32[C]
-    cycle : list of int
-        Nodes of a negative cycle in the order of its arcs: class c as c, member m as C + m. Empty: the labels are final.
-    """
-
-    member: Int32
-    topic_class: Int32
+    member: Int32  # int32[M]
+    topic_class: Int32  # int32[C]
+    # Nodes of a negative cycle in the order of its arcs: class c as c, member m as C + m. Empty: the labels are final.
     cycle: list[int]
 
 

@@ -79,22 +79,11 @@ def metrics_of(figures: Iterable[object]) -> Metrics:
 
 @dataclass(slots=True, eq=False)
 class Query:
-    """One plan to measure; the fields are the arguments of `measure`.
+    """One plan to measure; the fields are the arguments of `measure`."""
 
-    Attributes
-    ----------
-    problem : Problem
-        Equal to those of the other queries of the group, but for `previous_owner` and `holder`.
-    owner : int32[P]
-    cooperative : bool
-    optimal : int32[P], optional
-    duplicates : int
-    prove : bool
-    """
-
-    problem: Problem
-    owner: Int32
+    problem: Problem  # Equal to those of the other queries of the group, but for `previous_owner` and `holder`
+    owner: Int32  # int32[P]
     cooperative: bool = False
-    optimal: Int32 | None = None
+    optimal: Int32 | None = None  # int32[P]
     duplicates: int = 0
     prove: bool = True

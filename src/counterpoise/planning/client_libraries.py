@@ -51,36 +51,20 @@ sticky strategy moves it in 7 of these."""
 
 @dataclass(frozen=True)
 class Behaviour:
-    """One client library under one protocol.
+    """One client library under one protocol."""
 
-    Attributes
-    ----------
-    library : str
-        As the audit's column `library` names it.
-    kind : str
-        EAGER, COOPERATIVE or SERVER (KIP-848).
-    all_s, kept_s : float
-        Partition-seconds without a record in one benchmark run: all partitions; those that stayed with their member.
-    longest_s : float
-        The longest time without a record of one partition, in seconds.
-    stands_first, stands_second : bool
-        Whether partitions that a member keeps stand still while the first round is under way, and while the second one is. An
-        eager rebalance and KIP-848 have one round.
-    at_once : bool
-        Whether members hear of a second round as soon as it begins, and not with their next heartbeat.
-    measured : bool
-        False: no benchmark yet; a round counts as one second.
-    """
-
-    library: str
-    kind: str
+    library: str  # As the audit's column `library` names it
+    kind: str  # EAGER, COOPERATIVE or SERVER (KIP-848)
+    # all_s, kept_s: Partition-seconds without a record in one benchmark run: all partitions; those that stayed with their member
     all_s: float
-    longest_s: float
+    longest_s: float  # The longest time without a record of one partition, in seconds
     kept_s: float = 0.0
+    # stands_first, stands_second: Whether partitions that a member keeps stand still while the first round is under way, and
+    # while the second one is. An eager rebalance and KIP-848 have one round.
     stands_first: bool = False
     stands_second: bool = False
-    at_once: bool = False
-    measured: bool = True
+    at_once: bool = False  # Whether members hear of a second round as soon as it begins, and not with their next heartbeat
+    measured: bool = True  # False: no benchmark yet; a round counts as one second
 
     @property
     def per_held(self) -> float:

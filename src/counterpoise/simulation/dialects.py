@@ -19,27 +19,16 @@ __all__ = ["DIALECTS", "Dialect", "Statement", "dialect"]
 
 @dataclass(frozen=True)
 class Dialect:
-    """One client library.
-
-    Attributes
-    ----------
-    name : str
-    protocols : tuple of str
-        What the library can speak at all.
-    eager_claims : bool
-        Has it an eager strategy that writes claims into the user data? (librdkafka has none.)
-    eager_generation, cooperative_generation : bool
-        Does a claim carry its generation? Without it the claim has the lowest, -1.
-    remembers : bool
-        Does an eager sticky member still claim its last assignment after it has lost its membership (a zombie)?
-        Claims of cooperative members are what they own, and a lost membership empties that in every library.
-    """
+    """One client library."""
 
     name: str
-    protocols: tuple[str, ...]
-    eager_claims: bool
+    protocols: tuple[str, ...]  # What the library can speak at all
+    eager_claims: bool  # Has it an eager strategy that writes claims into the user data? (librdkafka has none.)
+    # eager_generation, cooperative_generation: Does a claim carry its generation? Without it the claim has the lowest, -1
     eager_generation: bool
     cooperative_generation: bool
+    # Does an eager sticky member still claim its last assignment after it has lost its membership (a zombie)? Claims of
+    # cooperative members are what they own, and a lost membership empties that in every library
     remembers: bool
 
     @property
@@ -55,32 +44,22 @@ class Dialect:
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """What a member says in its JoinGroup; a leader plans from statements, never from what members do afterwards.
+    """What a member says in its JoinGroup; a leader plans from statements, never from what members do afterwards."""
 
-    Attributes
-    ----------
-    number, member_id, instance_id, capacity
-        Who speaks.
-    dialect : Dialect
-    protocol : str
-        EAGER or COOPERATIVE: the member's own.
-    strategies, topics : tuple of str
-    owned, generation : int64[K], int
-        Partition keys it owns while it joins, and the generation it got them in (-1: none).
-    remembered, remembered_generation : int64[L], int
-        What it was given last, as its assignor remembers it, and the generation of that.
-    """
-
+    # number, member_id, instance_id, capacity: Who speaks
     number: int
     member_id: str
     instance_id: str | None
     capacity: int
     dialect: Dialect
-    protocol: str
+    protocol: str  # EAGER or COOPERATIVE: the member's own
     strategies: tuple[str, ...]
     topics: tuple[str, ...]
+    # owned, generation (int64[K], int): partition keys it owns while it joins, and the generation it got them in (-1: none)
     owned: Int64
     generation: int
+    # remembered, remembered_generation (int64[L], int): what it was given last, as its assignor remembers it, and the generation
+    # of that
     remembered: Int64
     remembered_generation: int
 

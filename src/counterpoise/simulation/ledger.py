@@ -19,14 +19,10 @@ _GAIN, _LOSS = 1, -1
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Ownership as half-open intervals, sorted by partition, then start.
+    """Ownership as half-open intervals, sorted by partition, then start."""
 
-    Attributes
-    ----------
-    partition, member, start, end : int64[I]
-        Partition key (see `World.keys`), member number in order of first join or ABSENT, milliseconds.
-    """
-
+    # partition, member, start, end (int64[I]): partition key (see `World.keys`), member number in order of first join or ABSENT,
+    # milliseconds
     partition: Int64
     member: Int64
     start: Int64

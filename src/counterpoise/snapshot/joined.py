@@ -45,25 +45,13 @@ class JoinMember:
 
 @dataclass(frozen=True, eq=False)
 class JoinedProblem:
-    """What members' metadata says, as arrays.
-
-    Attributes
-    ----------
-    problem : Problem
-    members : tuple of JoinMember
-        In code order.
-    topics : TopicIndex
-        Names in code order.
-    unreadable : tuple of str
-        Members whose user data could not be read: they have no history.
-    unknown_topic, vanished_partition : int
-        Claims dropped because the topic, or the partition index, does not exist.
-    """
+    """What members' metadata says, as arrays."""
 
     problem: Problem
-    members: tuple[JoinMember, ...]
-    topics: TopicIndex
-    unreadable: tuple[str, ...]
+    members: tuple[JoinMember, ...]  # In code order
+    topics: TopicIndex  # Names in code order
+    unreadable: tuple[str, ...]  # Members whose user data could not be read: they have no history
+    # unknown_topic, vanished_partition: Claims dropped because the topic, or the partition index, does not exist
     unknown_topic: int
     vanished_partition: int
 

@@ -35,32 +35,16 @@ DENSE_CELLS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The class network of a problem with C topic classes and G member classes.
+    """The class network of a problem with C topic classes and G member classes."""
 
-    Attributes
-    ----------
-    topic_class : int32[P]
-        Topic class of each partition; -1 if nobody subscribes.
-    size : int64[C]
-        Partitions of each topic class; at least 1.
-    edge_start : int64[C+1]
-        Slice of `edge_member` per topic class.
-    edge_member : int64[E]
-        Members that may take partitions of the topic class, ascending within a topic class.
-    member_class : int64[M]
-        Member class of each member; -1 if it subscribes to nothing that has partitions.
-    n_member_classes : int
-        G.
-    link_topic_class, link_member_class : int64[K]
-        The edges between topic classes and member classes, sorted by topic class, then member class.
-    """
-
-    topic_class: Int32
-    size: Int64
-    edge_start: Int64
-    edge_member: Int64
-    member_class: Int64
-    n_member_classes: int
+    topic_class: Int32  # int32[P]: topic class of each partition; -1 if nobody subscribes
+    size: Int64  # int64[C]: partitions of each topic class; at least 1
+    edge_start: Int64  # int64[C+1]: slice of `edge_member` per topic class
+    edge_member: Int64  # int64[E]: members that may take partitions of the topic class, ascending within a topic class
+    member_class: Int64  # int64[M]: member class of each member; -1 if it subscribes to nothing that has partitions
+    n_member_classes: int  # G
+    # link_topic_class, link_member_class (int64[K]): the edges between topic classes and member classes, sorted by topic class,
+    # then member class
     link_topic_class: Int64
     link_member_class: Int64
 

@@ -28,19 +28,11 @@ __all__ = ["TopicView", "assign_evenly", "view_by_topic"]
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """Classes in which every topic class lies in one topic and every member is its own member class.
-
-    Attributes
-    ----------
-    classes : Classes
-    coarse_class : int64[C']
-        Topic class of the coarser classes.
-    topic : int64[C']
-    """
+    """Classes in which every topic class lies in one topic and every member is its own member class."""
 
     classes: Classes
-    coarse_class: Int64
-    topic: Int64
+    coarse_class: Int64  # int64[C']: topic class of the coarser classes
+    topic: Int64  # int64[C']
 
 
 def view_by_topic(problem: Problem, classes: Classes) -> TopicView:

@@ -14,17 +14,12 @@ __all__ = ["Claims", "claims_of", "no_claims"]
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Valid claims, counted.
+    """Valid claims, counted."""
 
-    Attributes
-    ----------
-    owner : int32[P]
-        Who may keep each partition, UNOWNED for nobody: departed owners, members that no longer subscribe, contested claims.
-    topic_class, member, count : int64[K]
-        Cells with at least one claim, sorted by topic class, then member.
-    """
-
+    # int32[P]: who may keep each partition, UNOWNED for nobody: departed owners, members that no longer subscribe, contested
+    # claims
     owner: Int32
+    # topic_class, member, count (int64[K]): cells with at least one claim, sorted by topic class, then member
     topic_class: Int64
     member: Int64
     count: Int64

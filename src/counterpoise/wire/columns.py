@@ -23,21 +23,13 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class BinaryColumn:
-    """n byte strings end to end.
+    """n byte strings end to end."""
 
-    Attributes
-    ----------
-    offsets : int32[n+1] or int64[n+1]
-        Row i is ``data[offsets[i]:offsets[i+1]]``; need not begin at 0. Trusted: never falling, within `data`.
-    data : uint8[]
-        Contiguous.
-    valid : bool[n] or None
-        False: the row is null. None: no row is.
-    """
-
+    # int32[n+1] or int64[n+1]: row i is ``data[offsets[i]:offsets[i+1]]``; need not begin at 0. Trusted: never falling, within
+    # `data`.
     offsets: Int32 | Int64
-    data: UInt8
-    valid: Bool | None = None
+    data: UInt8  # uint8[]: contiguous
+    valid: Bool | None = None  # bool[n]: False if the row is null. None: no row is
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

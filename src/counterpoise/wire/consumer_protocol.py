@@ -39,30 +39,14 @@ NEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member sends when it joins.
+    """What a member sends when it joins."""
 
-    Attributes
-    ----------
-    topics : tuple of str
-        In the order of the wire.
-    user_data : bytes or None
-        The assignor's own; null and empty mean the same to every reader.
-    owned : tuple of TopicPartitions
-        Empty below version 1.
-    generation : int
-        -1: none, or below version 2.
-    rack : str or None
-        None: none, or below version 3 (librdkafka's "" reads as None).
-    version : int
-        As written in the bytes; a version above 3 is read as 3.
-    """
-
-    topics: tuple[str, ...]
-    user_data: bytes | None = None
-    owned: tuple[TopicPartitions, ...] = ()
-    generation: int = -1
-    rack: str | None = None
-    version: int = NEWEST
+    topics: tuple[str, ...]  # In the order of the wire
+    user_data: bytes | None = None  # The assignor's own; null and empty mean the same to every reader
+    owned: tuple[TopicPartitions, ...] = ()  # Empty below version 1
+    generation: int = -1  # -1: none, or below version 2
+    rack: str | None = None  # None: none, or below version 3 (librdkafka's "" reads as None)
+    version: int = NEWEST  # As written in the bytes; a version above 3 is read as 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,30 +29,19 @@ class _Shared(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """Where the fields of M subscriptions lie in one buffer; meaningful if `sound`.
+    """Where the fields of M subscriptions lie in one buffer; meaningful if `sound`."""
 
-    Attributes
-    ----------
-    sound : bool[M]
-        The subscription can be read.
-    version, generation : int64[M]
-        The numbers themselves; generation -1 below version 2.
-    user_start, user_length, rack_start, rack_length : int64[M]
-        Slices of the buffer; length 0 if null or absent.
-    owned : Entries
-        Of the owned partitions; `list_of` is the member. May hold entries of members that are not sound.
-    shared, others
-        The topic lists: those that several members send in the same bytes, and the entries of all others.
-    """
-
-    sound: Bool
+    sound: Bool  # bool[M]: the subscription can be read
+    # version, generation (int64[M]): the numbers themselves; generation -1 below version 2
     version: Int64
+    # user_start, user_length, rack_start, rack_length (int64[M]): slices of the buffer; length 0 if null or absent
     user_start: Int64
     user_length: Int64
-    owned: Entries
+    owned: Entries  # Of the owned partitions; `list_of` is the member. May hold entries of members that are not sound.
     generation: Int64
     rack_start: Int64
     rack_length: Int64
+    # shared, others: The topic lists: those that several members send in the same bytes, and the entries of all others
     shared: list[_Shared]
     others: Entries
 

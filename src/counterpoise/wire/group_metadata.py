@@ -26,34 +26,22 @@ _STRAY = 1
 
 @dataclass(frozen=True, eq=False)
 class GroupMetadata:
-    """What M members sent, as arrays; a topic is its code in the index.
+    """What M members sent, as arrays; a topic is its code in the index."""
 
-    Attributes
-    ----------
-    subscription_member, subscription_topic : int32[S]
-        Who subscribes to what, any order; a repeated topic is repeated.
-    claim_member, claim_topic, claim_partition : int32[K]
-        Claims on topics of the index, any order; partition numbers as the member gave them, existing or not.
-    generation : int64[M]
-        Of the claims, -1 = none.
-    rack : tuple of str or None
-    unreadable : bool[M]
-        The member's user data mattered and could not be read: no history.
-    unknown_claims : int
-        Partitions claimed whose topic the index does not have.
-    errors : tuple of (int, WireError)
-        Members whose subscription cannot be read, ascending; they have no subscription and no claim above.
-    """
-
+    # subscription_member, subscription_topic (int32[S]): who subscribes to what, any order; a repeated topic is repeated
     subscription_member: Int32
     subscription_topic: Int32
+    # claim_member, claim_topic, claim_partition (int32[K]): claims on topics of the index, any order; partition numbers as the
+    # member gave them, existing or not
     claim_member: Int32
     claim_topic: Int32
     claim_partition: Int32
-    generation: Int64
+    generation: Int64  # int64[M]: of the claims, -1 = none
     rack: tuple[str | None, ...]
-    unreadable: Bool
-    unknown_claims: int
+    unreadable: Bool  # bool[M]: the member's user data mattered and could not be read: no history
+    unknown_claims: int  # Partitions claimed whose topic the index does not have
+    # Members whose subscription cannot be read, ascending; they have no subscription and no claim
+    # above
     errors: tuple[tuple[int, WireError], ...]
 
 

@@ -28,26 +28,16 @@ _MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 
 
 class Entries(NamedTuple):
-    """Entries of many lists, in no particular order, and where each list ended.
+    """Entries of many lists, in no particular order, and where each list ended."""
 
-    Attributes
-    ----------
-    list_of : int64[E]
-        Which list an entry belongs to.
-    name_start, name_length : int64[E]
-        Slices of the buffer.
-    part_start, part_count : int64[E]
-        Where the entry's int32 partitions begin, and how many there are; 0 in lists of strings.
-    end : int64[L]
-        Position behind each list; -1 if the bytes hold no such list.
-    """
-
-    list_of: Int64
+    list_of: Int64  # int64[E]: which list an entry belongs to
+    # name_start, name_length (int64[E]): slices of the buffer
     name_start: Int64
     name_length: Int64
+    # part_start, part_count (int64[E]): where the entry's int32 partitions begin, and how many there are; 0 in lists of strings
     part_start: Int64
     part_count: Int64
-    end: Int64
+    end: Int64  # int64[L]: position behind each list; -1 if the bytes hold no such list
 
 
 def padded(buffers: Sequence[bytes]) -> tuple[UInt8, Int64]:

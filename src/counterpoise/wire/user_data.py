@@ -46,40 +46,20 @@ _TRAILER, _TRAILER_SIZE = b"\xffcp", 8
 
 @dataclass(frozen=True, slots=True)
 class StickyData:
-    """Decoded user data.
+    """Decoded user data."""
 
-    Attributes
-    ----------
-    owned : tuple of TopicPartitions
-        Empty when the bytes hold none.
-    generation : int or None
-        None: the bytes hold none.
-    readable : bool
-        False: there are bytes, and they follow no known layout.
-    """
-
-    owned: tuple[TopicPartitions, ...] = ()
-    generation: int | None = None
-    readable: bool = True
+    owned: tuple[TopicPartitions, ...] = ()  # Empty when the bytes hold none
+    generation: int | None = None  # None: the bytes hold none
+    readable: bool = True  # False: there are bytes, and they follow no known layout
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a member says it owns.
+    """What a member says it owns."""
 
-    Attributes
-    ----------
-    owned : tuple of TopicPartitions
-        In the order of the wire; a topic or partition may be repeated.
-    generation : int
-        -1: none.
-    unreadable : bool
-        The user data mattered and could not be read.
-    """
-
-    owned: tuple[TopicPartitions, ...]
-    generation: int
-    unreadable: bool
+    owned: tuple[TopicPartitions, ...]  # In the order of the wire; a topic or partition may be repeated
+    generation: int  # -1: none
+    unreadable: bool  # The user data mattered and could not be read
 
 
 def decode_sticky(data: bytes | None) -> StickyData:

@@ -18,23 +18,15 @@ __all__ = ["Allocation", "Shares"]
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Quotas of the members of one block, and how far each member is from its quota.
+    """Quotas of the members of one block, and how far each member is from its quota."""
 
-    Attributes
-    ----------
-    slack, excess : ByCount
-        Members by their number of units below the quota, and by their number of claims above it.
-    candidates, at_ceiling : int
-        Members whose quota is the floor, and members that have a ceiling slot.
-    ceiling_slots : int
-        How many candidates must still take one more.
-    """
-
+    # slack, excess: Members by their number of units below the quota, and by their number of claims above it
     slack: ByCount
     excess: ByCount
+    # candidates, at_ceiling: Members whose quota is the floor, and members that have a ceiling slot
     candidates: int
     at_ceiling: int
-    ceiling_slots: int
+    ceiling_slots: int  # How many candidates must still take one more
 
 
 class Allocation:

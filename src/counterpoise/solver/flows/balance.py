@@ -25,22 +25,12 @@ __all__ = ["Blocks", "decompose", "one_block", "plausible"]
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A split of the class network.
+    """A split of the class network."""
 
-    Attributes
-    ----------
-    of_topic_class : int64[C]
-    of_member_class : int64[G]
-    of_member : int64[M]
-        Block of each; -1 for a member that takes no part.
-    units : int64[B]
-        Units to assign in each block.
-    """
-
-    of_topic_class: Int64
-    of_member_class: Int64
-    of_member: Int64
-    units: Int64
+    of_topic_class: Int64  # int64[C]
+    of_member_class: Int64  # int64[G]
+    of_member: Int64  # int64[M]: block of each; -1 for a member that takes no part
+    units: Int64  # int64[B]: units to assign in each block
 
     @property
     def n_blocks(self) -> int:

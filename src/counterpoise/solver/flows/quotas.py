@@ -21,37 +21,20 @@ __all__ = ["Demand", "Quotas", "quotas"]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Capacities, and units that members hold already; the same for every split into blocks.
+    """Capacities, and units that members hold already; the same for every split into blocks."""
 
-    Attributes
-    ----------
-    capacity : int64[M] or None
-        Weight of each member; None: all equal.
-    offset : int64[M] or None
-        Units a member keeps in any case (they count for the balance and are not assigned); None: none.
-    """
-
-    capacity: Int64 | None = None
+    capacity: Int64 | None = None  # int64[M]: weight of each member; None: all equal
+    # int64[M]: units a member keeps in any case (they count for the balance and are not assigned); None: none
     offset: Int64 | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The balanced loads of every block.
+    """The balanced loads of every block."""
 
-    Attributes
-    ----------
-    floor : int64[M]
-        Units a member takes at least (offsets not counted); 0 outside every block.
-    candidate : bool[M]
-        Who may take one unit more.
-    ceiling_slots : int64[B]
-        How many of a block's candidates take one more.
-    """
-
-    floor: Int64
-    candidate: npt.NDArray[np.bool_]
-    ceiling_slots: Int64
+    floor: Int64  # int64[M]: units a member takes at least (offsets not counted); 0 outside every block
+    candidate: npt.NDArray[np.bool_]  # bool[M]: who may take one unit more
+    ceiling_slots: Int64  # int64[B]: how many of a block's candidates take one more
 
 
 def quotas(units: Int64, block: Int64, demand: Demand) -> Quotas:

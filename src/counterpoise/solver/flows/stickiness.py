@@ -30,18 +30,10 @@ __all__ = ["Costs", "reroute"]
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a unit costs, as integers.
+    """What a unit costs, as integers."""
 
-    Attributes
-    ----------
-    kept : int64[K]
-        Per cell of the history.
-    moved : int64[K']
-        Per link of the class network.
-    """
-
-    kept: Int64
-    moved: Int64
+    kept: Int64  # int64[K]: per cell of the history
+    moved: Int64  # int64[K']: per link of the class network
 
 
 def reroute(

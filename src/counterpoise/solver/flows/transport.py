@@ -24,52 +24,30 @@ __all__ = ["ClassAllocation", "Start", "closed_form", "transport"]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The closed form: what each member may keep, and what is left to assign.
+    """The closed form: what each member may keep, and what is left to assign."""
 
-    Attributes
-    ----------
-    free : int64[C]
-        Units of each topic class nobody may keep.
-    excess, slack : int64[M]
-        Claims above the quota, and places below it. The quota is the floor, and one more for members that take a ceiling
-        slot to keep a claim.
-    quota : int64[M]
-    open_candidate : bool[M]
-        Who may still take a ceiling slot.
-    ceiling_slots : int64[B]
-        Ceiling slots still to give in each block. If there are any, nobody is above quota.
-    """
-
-    free: Int64
+    free: Int64  # int64[C]: units of each topic class nobody may keep
+    # excess, slack (int64[M]): claims above the quota, and places below it. The quota is the floor, and one more for members that
+    # take a ceiling slot to keep a claim.
     excess: Int64
     slack: Int64
-    quota: Int64
-    open_candidate: Bools
-    ceiling_slots: Int64
+    quota: Int64  # int64[M]
+    open_candidate: Bools  # bool[M]: who may still take a ceiling slot
+    ceiling_slots: Int64  # int64[B]: ceiling slots still to give in each block. If there are any, nobody is above quota.
 
 
 @dataclass(frozen=True, slots=True)
 class ClassAllocation:
-    """Claims given up, final loads, and units by topic class and member class.
+    """Claims given up, final loads, and units by topic class and member class."""
 
-    Attributes
-    ----------
-    shed : int64[K]
-        Claims each cell of the history gives up.
-    load : int64[M]
-        Units each member ends with (offsets not counted).
-    topic_class, member_class, count : int64[X]
-        Units of each topic class that go to members of each member class; members of a member class fill up to their loads.
-    short : bool[B]
-        Blocks in which not everything fits; entries of theirs mean nothing.
-    """
-
-    shed: Int64
-    load: Int64
+    shed: Int64  # int64[K]: claims each cell of the history gives up
+    load: Int64  # int64[M]: units each member ends with (offsets not counted)
+    # topic_class, member_class, count (int64[X]): units of each topic class that go to members of each member class; members of a
+    # member class fill up to their loads
     topic_class: Int64
     member_class: Int64
     count: Int64
-    short: Bools
+    short: Bools  # bool[B]: blocks in which not everything fits; entries of theirs mean nothing
 
 
 def closed_form(classes: Classes, claims: Claims, units: Int64, blocks: Blocks, shares: Quotas) -> Start:

@@ -30,52 +30,29 @@ _BLOCK = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class CommitBatch:
-    """The commits of a batch of n rows, as columns of length C.
+    """The commits of a batch of n rows, as columns of length C."""
 
-    Attributes
-    ----------
-    keys : KeyColumns
-        Of the distinct keys.
-    fault : uint8[n]
-        A `Fault` per row of the batch; NONE also in rows of other record types, which are not decoded here.
-    rest : int64[n-C]
-        Rows that are not in `row`, ascending: other types, and all that is malformed or unknown. The row-wise
-        decoder says what each one is; a row of types 0 and 1 among them comes out `Undecodable` with the same fault.
-    row : int64[C]
-        Rows that are commits or commit tombstones, ascending.
-    key : int32[C]
-        Index into `keys`.
-    record_type, version : int16[C]
-        0 or 1; version of the value, -1 in a tombstone.
-    deleted : bool[C]
-        Tombstone: the numbers below are -1, the metadata is empty.
-    offset, commit_timestamp, expire_timestamp : int64[C]
-        Timestamps in ms, -1 = none.
-    leader_epoch : int32[C]
-        -1 = unknown.
-    metadata_start, metadata_length : int64[C]
-        Slices of the value column's data, valid UTF-8 (see `pack_slices`).
-    topic_id : uint8[C, 16]
-        Zero if there is none.
-    has_topic_id : bool[C]
-    """
-
-    keys: KeyColumns
-    fault: UInt8
+    keys: KeyColumns  # Of the distinct keys
+    fault: UInt8  # uint8[n]: a `Fault` per row of the batch; NONE also in rows of other record types, which are not decoded here
+    # int64[n-C]: rows that are not in `row`, ascending: other types, and all that is malformed or unknown. The row-wise decoder
+    # says what each one is; a row of types 0 and 1 among them comes out `Undecodable` with the same fault.
     rest: Int64
-    row: Int64
-    key: Int32
+    row: Int64  # int64[C]: rows that are commits or commit tombstones, ascending
+    key: Int32  # int32[C]: index into `keys`
+    # record_type, version (int16[C]): 0 or 1; version of the value, -1 in a tombstone
     record_type: Int16
     version: Int16
-    deleted: Bool
+    deleted: Bool  # bool[C]: tombstones, whose numbers below are -1, whose metadata is empty
+    # offset, commit_timestamp, expire_timestamp (int64[C]): timestamps in ms, -1 = none
     offset: Int64
-    leader_epoch: Int32
+    leader_epoch: Int32  # int32[C]: -1 = unknown
+    # metadata_start, metadata_length (int64[C]): slices of the value column's data, valid UTF-8 (see `pack_slices`)
     metadata_start: Int64
     metadata_length: Int64
     commit_timestamp: Int64
     expire_timestamp: Int64
-    topic_id: UInt8
-    has_topic_id: Bool
+    topic_id: UInt8  # uint8[C, 16]: zero if there is none
+    has_topic_id: Bool  # bool[C]
 
 
 def decode_commits(keys: BinaryColumn | KeyColumns, codes: Int32, values: BinaryColumn) -> CommitBatch:

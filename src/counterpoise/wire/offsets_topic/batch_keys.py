@@ -18,26 +18,17 @@ NO_TYPE = -1
 
 @dataclass(frozen=True, eq=False)
 class KeyColumns:
-    """Distinct keys, decoded as far as commits need them.
+    """Distinct keys, decoded as far as commits need them."""
 
-    Attributes
-    ----------
-    record_type : int16[K]
-        -1 if the key is null or has no two bytes.
-    fault : uint8[K]
-        A `Fault`; of keys that are no commits only the type is checked.
-    group_start, group_length, topic_start, topic_length : int64[K]
-        Slices of the key column's data, valid UTF-8; 0 if the key is no sound commit key.
-    partition : int32[K]
-    """
-
-    record_type: Int16
-    fault: UInt8
+    record_type: Int16  # int16[K]: -1 if the key is null or has no two bytes
+    fault: UInt8  # uint8[K]: a `Fault`; of keys that are no commits only the type is checked
+    # group_start, group_length, topic_start, topic_length (int64[K]): slices of the key column's data, valid UTF-8; 0 if the key
+    # is no sound commit key
     group_start: Int64
     group_length: Int64
     topic_start: Int64
     topic_length: Int64
-    partition: Int32
+    partition: Int32  # int32[K]
 
 
 def decode_keys(keys: BinaryColumn) -> KeyColumns:

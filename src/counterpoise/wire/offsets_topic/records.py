@@ -94,22 +94,13 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A record that follows no known layout.
+    """A record that follows no known layout."""
 
-    Attributes
-    ----------
-    record_type, value_version : int or None
-        As far as the bytes say.
-    fault : Fault
-        Its kind.
-    reason : str
-        Where and what, in words.
-    """
-
+    # record_type, value_version: As far as the bytes say
     record_type: int | None
     value_version: int | None
-    fault: Fault
-    reason: str
+    fault: Fault  # Its kind
+    reason: str  # Where and what, in words
 
 
 Decoded: TypeAlias = Record | Tombstone | Undecodable
