@@ -178,6 +178,26 @@ def finding(rank: int, group: str, severity: str = "warning", **more: Any) -> di
     return row | more
 
 
+def change(group: str, minute: float = 5, **more: Any) -> dict[str, Any]:
+    """A row of `changes`: two members became three, and the lag fell."""
+    figures = {"rebalances": 4, "moved": 6, "stopped_seconds": 38.2, "samples": 5, "lag_mean": 900.4, "lag_peak": 1200}
+    daily = dict.fromkeys(("rebalances_per_day", "moved_per_day", "stopped_seconds_per_day"))
+    row = {
+        "cluster": "default",
+        "group_id": group,
+        "kind": "size",
+        "at": START + round(minute * MINUTE),
+        "began": START + round(minute * MINUTE),
+        "state_before": "members 2",
+        "state_after": "members 3",
+        "before": {"seconds": 300.0, **figures, **daily},
+        "after": {"seconds": 240.0, **figures, **daily, "rebalances": 0, "lag_mean": 12.0, "stopped_seconds": None},
+        "certainty": 0.97,
+        "verdict": "better",
+    }
+    return row | more
+
+
 def lag_rows(group: str, owner: str | None, values: Iterable[int], topic: str = "orders") -> list[dict[str, Any]]:
     """Rows of `partition_lag`: one sample a minute of one partition."""
     return [
@@ -319,8 +339,11 @@ def small(out: Path) -> Path:
         step("gone", 2, 2, {}, kind="emptied", cause="leave", left=[a]),
         step("gone", 2, 4, {}, kind="deleted", cause=None, log_offset=21),
     ]
+    sized = {"production_per_second": 90.0, "capacity_per_second": 52.61, "capacity_quality": "sustained"}
+    sized |= {"members_needed": 4, "members_useful": 11}
+    changes = [change("eager", state_after=HOSTILE), change("eager", 8)]
     groups = [
-        report_row("eager", complete=False),
+        report_row("eager", complete=False, **sized),
         report_row("coop", protocol="cooperative-sticky", protocol_kind="cooperative", rebalances=2),
         report_row(
             bad, protocol=bad, lag_owner=bad, lag_owner_share=0.75, fidelity_note=bad, suggestion=bad, replay_fidelity=0.5
@@ -361,7 +384,7 @@ def small(out: Path) -> Path:
         action(1, ["eager", bad], config=[{"library": bad, "lines": f"{bad}\nclient.id={bad}", "n_groups": 2}]),
         action(2, ["gone"], "critical", title=bad, saves="12 records behind", saved_seconds=0.0, config=[]),
     ]
-    return write(out, todo, rebalances=steps, group_report=groups, findings=found, partition_lag=lag)
+    return write(out, todo, rebalances=steps, group_report=groups, findings=found, partition_lag=lag, changes=changes)
 
 
 KINDS = ("storm", "needless_moves", "static_membership", "lag_on_one_owner")

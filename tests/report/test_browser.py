@@ -134,6 +134,7 @@ def test_a_link_to_a_group_opens_it_wherever_it_is(browser: Browser, page: Path,
     section = f"document.getElementById('{anchor}')"
     assert browser.js(f"{section}.querySelector('h3').textContent") == group
     assert browser.js(f"{section}.querySelectorAll('svg.life, .finding').length") == 1 + 3
+    assert not browser.js(f"{section}.querySelector('details.steps').open")
     top = browser.js(f"{section}.getBoundingClientRect().top")
     assert 0 <= top < 100
     assert browser.js("document.querySelectorAll('img').length") == 0

@@ -20,6 +20,8 @@ from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.pipeline.storage.files import read_bytes
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.report import write_report
+from counterpoise.report.changes import change_words
+from counterpoise.report.detail import detail
 from counterpoise.report.group_table import group_rows
 from counterpoise.report.limits import Limits
 from tests.report import fleet
@@ -195,6 +197,49 @@ def test_loads_are_those_of_the_last_step_with_members(page):
     assert gone.all("div", class_="holds")[0].text() == "old 0"
     assert "the last one with members" in gone.text()
     assert "41 behind" in section(page, "eager").all("ul", class_="loads")[0].text()
+
+
+def test_the_section_says_how_many_members_its_production_needs(page):
+    figures = [tile.text() for tile in section(page, "eager").all("div", class_="tile")]
+    assert figures[-1] == "members needed 4 for 90/s in the busiest ten minutes; a member does 52.6/s; more than 11 do not help"
+
+
+@pytest.mark.parametrize(
+    ("able", "quality", "needed", "expected"),
+    [
+        (50.0, "lower_bound", 4, "members needed: at most 4"),
+        (50.0, "lower_bound", None, "members needed: unknown"),
+        (50.0, "sustained", None, "members needed: no number"),
+        (None, "unknown", None, "produced: 90/s"),
+    ],
+)
+def test_what_is_not_known_about_the_size_is_said(able, quality, needed, expected):
+    sized = {"production_per_second": 90.0, "capacity_per_second": able, "capacity_quality": quality, "members_needed": needed}
+    group = fleet.report_row("a", causes={}, fidelity_by_library={}, **sized)
+    shown = detail(group, None, None, [], (fleet.START, fleet.END), Limits())["figures"][-1]
+    assert f"{shown.name}: {shown.value}" == expected
+    assert ("at least 50/s" in shown.remark) == (quality == "lower_bound")
+
+
+def test_changes_stand_with_figures_before_and_after_the_newest_first(page):
+    table = section(page, "eager").all("table", class_="changes")[0]
+    rows = [cells(row) for row in table.all("tbody")[0].all("tr")]
+    figures = ["4 \u2192 0", "6", "38.2 s \u2192 \u2013", "900 \u2192 12"]
+    lasted = "5 min \u2192 4 min"
+    assert rows == [
+        ["04:08:00", "members 2 \u2192 members 3", "better", "97%", lasted, *figures],
+        ["04:05:00", f"members 2 \u2192 {fleet.HOSTILE}", "better", "97%", lasted, *figures],
+    ]
+    assert section(page, "coop").all("table", class_="changes") == []
+
+
+def test_figures_of_long_eras_are_per_day():
+    daily = {"rebalances_per_day": 4.25, "moved_per_day": 6.0, "stopped_seconds_per_day": 7260.0}
+    row = fleet.change("a")
+    row["before"] |= daily
+    row["after"] |= daily | {"rebalances_per_day": 31391.4}
+    figures = change_words([row], (fleet.START, fleet.END))[0]["figures"]
+    assert figures == ["4.2 \u2192 31,391 a day", "6 a day", "2 h 01 min a day", "900 \u2192 12"]
 
 
 def test_strategies_stand_beside_what_was_observed(page):

@@ -149,8 +149,35 @@ def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
             f"{plural(group['commit_tombstones'], 'tombstone')}" if group["commit_tombstones"] else "",
         ),
         Figure("records behind", number(group["lag_now"]), _lag_owner(group, name_of)) if group["lag_now"] is not None else None,
+        _sizing(group),
     ]
     return [figure for figure in made if figure is not None and figure.value != UNKNOWN]
+
+
+def _sizing(group: Row) -> Figure | None:
+    """How many members the production of the busiest ten minutes needs; the production alone if their capacity is unknown."""
+    produced, able, needed = (group[name] for name in ("production_per_second", "capacity_per_second", "members_needed"))
+    if produced is None:
+        return None
+    if able is None:
+        return Figure("produced", _rate(produced), "in the busiest ten minutes")
+    bound = group["capacity_quality"] == "lower_bound"
+    value = (
+        "unknown"
+        if needed is None and bound
+        else "no number"
+        if needed is None
+        else f"at most {count(needed)}"
+        if bound
+        else count(needed)
+    )
+    most = f"; more than {count(group['members_useful'])} do not help" if group["members_useful"] else ""
+    does = f"a member does {'at least ' if bound else ''}{_rate(able)}"
+    return Figure("members needed", value, f"for {_rate(produced)} in the busiest ten minutes; {does}{most}")
+
+
+def _rate(per_second: float) -> str:
+    return f"{number(round(per_second, 1 if per_second < 100 else None))}/s"
 
 
 def _spread(group: Row) -> str:

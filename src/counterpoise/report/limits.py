@@ -43,7 +43,7 @@ class Limits:
     groups: int = 2500
     rows: int = 100
     full: int = 60
-    full_bytes: int = 1_200_000
+    full_bytes: int = 800_000
     packed: int = 50
     findings: int = 10_000
     steps: int = 240

@@ -65,6 +65,13 @@ class Audit:
                 ranks.setdefault(name, []).append(str(row["rank"]))
         return ranks
 
+    def changes(self) -> dict[str, list[Row]]:
+        """The rows of `changes` of each group."""
+        rows: dict[str, list[Row]] = {}
+        for row in _rows(self._table("changes")):
+            rows.setdefault(str(row["group_id"]), []).append(row)
+        return rows
+
     def rhythm(self, bins: int, start: int, stop: int) -> dict[str, tuple[Ints, Ints]]:
         """Per group: its rebalances per time bin, and the log offsets of all its steps, ascending."""
         table = self._table("rebalances", columns=_RHYTHM)

@@ -11,6 +11,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.errors import MissingExtraError
+from counterpoise.report.changes import FIGURES
 from counterpoise.report.findings import by_kind
 from counterpoise.report.group_table import COLUMNS, SPARK_BINS, choices, group_rows
 from counterpoise.report.history import Row
@@ -124,7 +125,8 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
         by_group.setdefault(str(row["group_id"]), []).append(row)
     rhythm, lags = audit.rhythm(SPARK_BINS, *period), audit.lags_now()
     rows = group_rows(chosen, by_group, rhythm, lags, audit.action_groups())
-    sections = Sections(audit, chosen, by_group, rhythm, lags, period, limits, environment.get_template("_group.html.j2"))
+    template = environment.get_template("_group.html.j2", globals={"change_figures": FIGURES})
+    sections = Sections(audit, chosen, by_group, audit.changes(), rhythm, lags, period, limits, template)
     script = "\n".join(_asset(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return {

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from counterpoise.report.changes import change_words
 from counterpoise.report.detail import detail
 from counterpoise.report.findings import finding_words
 from counterpoise.report.history import GroupHistory, LagNow, LagSeries, Row
@@ -30,7 +31,7 @@ class Sections:
 
     Attributes
     ----------
-    findings
+    findings, changes
         Those of each group.
     rhythm, lags
         As `Audit.rhythm` and `Audit.lags_now` gave them.
@@ -41,6 +42,7 @@ class Sections:
     audit: Audit
     groups: list[Row]
     findings: dict[str, list[Row]]
+    changes: dict[str, list[Row]]
     rhythm: dict[str, tuple[Ints, Ints]]
     lags: dict[str, LagNow]
     period: tuple[int, int]
@@ -54,7 +56,7 @@ class Sections:
         left = self.limits.full_bytes
         for group, history, lag in self._read(self.groups[: self.limits.full], self.limits.steps):
             unfolded = self.n_full < self.limits.open_groups
-            made = detail(group, history, lag, self._findings(group), self.period, self.limits)
+            made = self._made(group, history, lag, self.limits)
             section = self.template.render(group=made, unfolded=unfolded, wrapped=not unfolded)
             self.n_full += 1
             left -= len(section)
@@ -67,7 +69,7 @@ class Sections:
         block: list[str] = []
         limits = self.limits.short()
         for group, history, lag in self._read(self.groups[self.n_full :], limits.steps):
-            made = detail(group, history, lag, self._findings(group), self.period, limits)
+            made = self._made(group, history, lag, limits)
             block.append(self.template.render(group=made, unfolded=False, wrapped=False))
             if len(block) == limits.packed:
                 yield packed("".join(block))
@@ -75,8 +77,11 @@ class Sections:
         if block:
             yield packed("".join(block))
 
-    def _findings(self, group: Row) -> list[Row]:
-        return [finding_words(row, self.period) for row in self.findings.get(str(group["group_id"]), ())]
+    def _made(self, group: Row, history: GroupHistory | None, lag: LagSeries | None, limits: Limits) -> Row:
+        name = str(group["group_id"])
+        found = [finding_words(row, self.period) for row in self.findings.get(name, ())]
+        changed = change_words(self.changes.get(name, ()), self.period)
+        return {**detail(group, history, lag, found, self.period, limits), "changes": changed}
 
     def _read(self, groups: list[Row], steps: int) -> Iterator[tuple[Row, GroupHistory | None, LagSeries | None]]:
         """Each group with its history and its lag; the tables are read for a part of the groups at a time."""

@@ -117,7 +117,7 @@ const go = async () => {
   if (!target) { return; }
   for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) { open(fold); }
   const own = one(":scope > details", target);
-  if (own) { open(own); }
+  if (own && !target.matches("details")) { open(own); }
   target.scrollIntoView();
 };
 const open = (fold) => {
