@@ -50,18 +50,14 @@ def group_to_lead(
     return GroupToLead(strategy, given, read, topics, group, generation, patience_s)
 
 
-def lead_group(given: GroupToLead, options: Mapping[str, object], lag: Lag) -> Lead:
-    """Plan a group as its leader.
-
-    Parameters
-    ----------
-    given : GroupToLead
-    options : mapping
-        Options of the strategy.
-    lag : callable
-        Called once with partition counts by topic and `patience_s`; returns records behind per partition by topic, or None.
-        It may wait.
-    """
+def lead_group(
+    given: GroupToLead,
+    options: Mapping[str, object],  # Options of the strategy
+    # Called once with partition counts by topic and `patience_s`; returns records behind per partition by topic, or None. It may
+    # wait.
+    lag: Lag,
+) -> Lead:
+    """Plan a group as its leader."""
     begin = time.perf_counter()
     name = given.strategy
     weights = {member.id: weight_of(read.user_data) for member, read in zip(given.members, given.read, strict=True)}

@@ -46,25 +46,18 @@ def chosen(laws: Iterable[str] | None) -> frozenset[str]:
     return wanted
 
 
-def audit(problem: Problem, owner: Int32, laws: Iterable[str] | None = None, *, words: Words | None = None) -> list[Violation]:
+def audit(
+    problem: Problem,
+    owner: Int32,  # int32[P]: the target owners, from anywhere
+    # Names from `LAWS`; default `DEFAULT_LAWS`. The two cooperative ones need what a round hands out: only `verify` checks them.
+    laws: Iterable[str] | None = None,
+    *,
+    words: Words | None = None,  # Names for the messages
+) -> list[Violation]:
     """Check a plan against laws; an empty list proves them.
 
-    Parameters
-    ----------
-    problem : Problem
-    owner : int32[P]
-        The target owners, from anywhere.
-    laws : iterable of str, optional
-        Names from `LAWS`; default `DEFAULT_LAWS`. The two cooperative ones need what a round hands out: only
-        `verify` checks them.
-    words : Words, optional
-        Names for the messages.
-
-    Returns
-    -------
-    list of Violation
-        In the order of `LAWS`. A plan that is not valid and complete is not checked further: nothing else can be
-        proven about it, so its faults are reported if any law beyond these two was asked for.
+    Violations are in the order of `LAWS`. A plan that is not valid and complete is not checked further: nothing else can be proven
+    about it, so its faults are reported if any law beyond these two was asked for.
 
     Notes
     -----

@@ -11,16 +11,14 @@ from counterpoise.model.problem import UNOWNED, Int32, Problem
 __all__ = ["added_and_revoked", "withheld"]
 
 
-def withheld(problem: Problem, target: Int32, handed: Int32, *, words: Words | None = None) -> list[Violation]:
+def withheld(
+    problem: Problem,
+    target: Int32,  # int32[P]: the target owners
+    handed: Int32,  # int32[P]: what this round hands out, UNOWNED if a partition waits
+    *,
+    words: Words | None = None,
+) -> list[Violation]:
     """Law ``withheld``: exactly what another member holds waits, everything else goes to its target owner now.
-
-    Parameters
-    ----------
-    problem : Problem
-    target : int32[P]
-        The target owners.
-    handed : int32[P]
-        What this round hands out, UNOWNED if a partition waits.
 
     Notes
     -----

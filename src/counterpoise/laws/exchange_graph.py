@@ -87,19 +87,13 @@ def classes(problem: Problem) -> Classes:
 
 
 def exchange_graph(
-    problem: Problem, owner: Int32, claims: Int32, known: Classes, movable: npt.NDArray[np.bool_] | None = None
+    problem: Problem,
+    owner: Int32,  # int32[P]
+    claims: Int32,  # int32[P]: as `Problem.previous_owner`
+    known: Classes,
+    movable: npt.NDArray[np.bool_] | None = None,  # bool[P]: partitions that may change hands; default all
 ) -> ExchangeGraph:
     """The graph of a valid plan.
-
-    Parameters
-    ----------
-    problem : Problem
-    owner : int32[P]
-    claims : int32[P]
-        As `Problem.previous_owner`.
-    known : Classes
-    movable : bool[P], optional
-        Partitions that may change hands; default all.
 
     Notes
     -----

@@ -122,14 +122,12 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     return LagReport(bound, largest, heaviest, gap, reason, named, _moves(problem, owner), counts)
 
 
-def lag_floor(problem: Problem, owner: Int32 | None = None) -> Fraction:
+def lag_floor(
+    problem: Problem,
+    # A plan, int32[P]: the lags of its members suggest more sets of topics to look at, for a better bound
+    owner: Int32 | None = None,
+) -> Fraction:
     """The largest lag per capacity that every plan has at least; 0 without members, or if no lag is known.
-
-    Parameters
-    ----------
-    problem : Problem
-    owner : int32[P], optional
-        A plan: the lags of its members suggest more sets of topics to look at, for a better bound.
 
     Notes
     -----

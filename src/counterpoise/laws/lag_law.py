@@ -26,16 +26,13 @@ TOLERANCE = 0.1
 
 
 def lag(
-    problem: Problem, owner: Int32, *, options: Mapping[str, object] | None = None, words: Words | None = None
+    problem: Problem,
+    owner: Int32,  # int32[P]: a valid, complete plan
+    *,
+    options: Mapping[str, object] | None = None,  # `tolerance` and `min_lag_gain` as in `lag-sticky`; default 0.1 and 0
+    words: Words | None = None,
 ) -> list[Violation]:
     """Law ``lag``: every member's lag is within the tolerance of what no plan can undercut.
-
-    Parameters
-    ----------
-    owner : int32[P]
-        A valid, complete plan.
-    options : mapping, optional
-        `tolerance` and `min_lag_gain` as in `lag-sticky`; default 0.1 and 0.
 
     Raises
     ------
@@ -88,16 +85,13 @@ def carried_lag(
 
 
 def count_band(
-    problem: Problem, owner: Int32, *, options: Mapping[str, object] | None = None, words: Words | None = None
+    problem: Problem,
+    owner: Int32,  # int32[P]: a valid, complete plan
+    *,
+    options: Mapping[str, object] | None = None,  # `counts` as in `lag-sticky`; "balanced" and none given are a band of 0
+    words: Words | None = None,
 ) -> list[Violation]:
     """Law ``counts``: every member's count lies within the band of one that it has in some balanced plan.
-
-    Parameters
-    ----------
-    owner : int32[P]
-        A valid, complete plan.
-    options : mapping, optional
-        `counts` as in `lag-sticky`; "balanced" and none given are a band of 0.
 
     Raises
     ------

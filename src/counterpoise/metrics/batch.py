@@ -46,15 +46,12 @@ class Batch:
         self._waiting: list[tuple[Sequence[Query], Fraction | int | None, Figures]] = []
         self._cells = 0
 
-    def add(self, queries: Sequence[Query], floor: Fraction | int | None = None) -> Figures:
+    def add(
+        self,
+        queries: Sequence[Query],  # Plans of one group
+        floor: Fraction | int | None = None,  # As for `measure`
+    ) -> Figures:
         """Measure the plans of one group, at the latest when the first figure is read.
-
-        Parameters
-        ----------
-        queries : sequence of Query
-            Plans of one group.
-        floor : Fraction or int, optional
-            As for `measure`.
 
         Notes
         -----

@@ -55,17 +55,13 @@ class Runs:
         return found
 
 
-def topic_spreads(topic: Int64, owner: npt.NDArray[np.integer], degree: Int64, n_members: int) -> Int64:
+def topic_spreads(
+    topic: Int64,  # int64[P]: topic of each partition, ascending
+    owner: npt.NDArray[np.integer],  # int[P]: members below `n_members` that subscribe to the topic, or UNOWNED
+    degree: Int64,  # int64[T]: number of subscribers
+    n_members: int,
+) -> Int64:
     """Of each topic the largest difference between what two of its subscribers own of it, int64[T]; 0 without subscribers.
-
-    Parameters
-    ----------
-    topic : int64[P]
-        Topic of each partition, ascending.
-    owner : int[P]
-        Members below `n_members` that subscribe to the topic, or UNOWNED.
-    degree : int64[T]
-        Number of subscribers.
 
     Notes
     -----

@@ -16,36 +16,23 @@ __all__ = ["assemble", "lag_array", "rack_codes", "static_rank", "subscriber_csr
 
 
 def assemble(
-    n_members: int,
-    partitions_of_topic: npt.ArrayLike,
+    n_members: int,  # M; codes follow sorted member ids
+    partitions_of_topic: npt.ArrayLike,  # int64[T]: partition count of each topic; codes follow sorted topic names
+    # subscription_member, subscription_topic: int[S]: who subscribes to what, any order, repeats allowed
     subscription_member: npt.ArrayLike,
     subscription_topic: npt.ArrayLike,
+    # claim_member, claim_partition (int32[K], int64[K]): claims on partitions in 0..P-1, any order
     claim_member: Int32,
     claim_partition: Int64,
-    generation: Int64,
+    generation: Int64,  # int64[M]: generation of each member's claims, -1 for none
     *,
+    # capacity, lag, racks, rank: as `Problem`'s ``capacity, lag, racks, static_rank``
     capacity: Int64 | None = None,
     lag: Int64 | None = None,
     racks: Racks | None = None,
     rank: Int32 | None = None,
 ) -> Problem:
-    """A Problem from flat pairs; claims are settled here.
-
-    Parameters
-    ----------
-    n_members : int
-        M; codes follow sorted member ids.
-    partitions_of_topic : int64[T]
-        Partition count of each topic; codes follow sorted topic names.
-    subscription_member, subscription_topic : int[S]
-        Who subscribes to what, any order, repeats allowed.
-    claim_member, claim_partition : int32[K], int64[K]
-        Claims on partitions in 0..P-1, any order.
-    generation : int64[M]
-        Generation of each member's claims, -1 for none.
-    capacity, lag, racks, rank
-        As `Problem`'s ``capacity, lag, racks, static_rank``.
-    """
+    """A Problem from flat pairs; claims are settled here."""
     counts = np.asarray(partitions_of_topic, np.int64)
     topic_start = np.concatenate(([0], np.cumsum(counts)))
     return Problem(

@@ -21,24 +21,15 @@ DENSE_CELLS = 50_000_000
 """Largest members x topics table of booleans that is worth its memory (50 MB)."""
 
 
-def settle(n_partitions: int, claim_member: Int32, claim_partition: Int64, generation: Int64) -> Int32:
+def settle(
+    n_partitions: int,  # P
+    claim_member: Int32,  # int32[K]: the member that claims, any order; a claim may be repeated
+    claim_partition: Int64,  # int64[K]: the partition it claims, in 0..P-1 (claims on what does not exist are dropped before)
+    generation: Int64,  # int64[M]: generation of each member's claims, -1 for none
+) -> Int32:
     """Who holds each partition, by the claims that count.
 
-    Parameters
-    ----------
-    n_partitions : int
-        P.
-    claim_member : int32[K]
-        The member that claims, any order; a claim may be repeated.
-    claim_partition : int64[K]
-        The partition it claims, in 0..P-1 (claims on what does not exist are dropped before).
-    generation : int64[M]
-        Generation of each member's claims, -1 for none.
-
-    Returns
-    -------
-    holder : int32[P]
-        A member code, UNOWNED or CONTESTED.
+    Returns `holder` int32[P]: a member code, UNOWNED or CONTESTED.
 
     Notes
     -----

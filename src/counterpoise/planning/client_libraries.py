@@ -134,20 +134,13 @@ def behaviour(library: str, kind: str) -> Behaviour:
     return _BY_KEY.get((known, kind)) or _BY_KEY[known, EAGER]
 
 
-def expected_seconds(libraries: Iterable[str] | None, kind: str, held: int, moved: int) -> float:
-    """Partition-seconds that a group stands still, by the benchmark; of several libraries the slowest counts.
-
-    Parameters
-    ----------
-    libraries : iterable of str or None
-        The libraries of its members. None: unknown, counts as Java.
-    kind : str
-        The protocol. If one library cannot cooperate the group is eager.
-    held : int
-        Partitions held, summed over rebalances.
-    moved : int
-        Partitions of them that change hands.
-    """
+def expected_seconds(
+    libraries: Iterable[str] | None,  # The libraries of its members. None: unknown, counts as Java.
+    kind: str,  # The protocol. If one library cannot cooperate the group is eager.
+    held: int,  # Partitions held, summed over rebalances
+    moved: int,  # Partitions of them that change hands
+) -> float:
+    """Partition-seconds that a group stands still, by the benchmark; of several libraries the slowest counts."""
     names = [name for library in resolved(libraries) or (JAVA,) for name in _possible(library)]
     rows = [behaviour(name, kind) for name in names]
     if any(row.kind == EAGER for row in rows):

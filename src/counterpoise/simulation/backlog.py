@@ -12,21 +12,14 @@ __all__ = ["backlog"]
 Float = npt.NDArray[np.float64]
 
 
-def backlog(produced: Float, seconds: Float, lag: Float, members: int, capacity: float) -> Float:
+def backlog(
+    produced: Float,  # float64[P, T]: records of each partition in each interval
+    seconds: Float,  # float64[T]: lengths of the intervals
+    lag: Float,  # float64[P]: records behind at the begin
+    members: int,  # Partitions are dealt out to them in turn and stay where they are
+    capacity: float,  # Records per second of a member, whichever of its partitions they are in
+) -> Float:
     """Records behind at each of T + 1 times.
-
-    Parameters
-    ----------
-    produced : float64[P, T]
-        Records of each partition in each interval.
-    seconds : float64[T]
-        Lengths of the intervals.
-    lag : float64[P]
-        Records behind at the begin.
-    members : int
-        Partitions are dealt out to them in turn and stay where they are.
-    capacity : float
-        Records per second of a member, whichever of its partitions they are in.
 
     Raises
     ------

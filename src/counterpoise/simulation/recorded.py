@@ -23,40 +23,23 @@ _NAMES_OF_LIBRARIES = {"confluent": "librdkafka"}
 
 @dataclass(frozen=True)
 class Recorded:
-    """A group's recorded life.
+    """A group's recorded life."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        Joins, leaves, restarts, subscriptions and topics as the records show them.
-    strategy : str
-        The one elected last.
-    generations : int
-        Generations with an assignment in the record.
-    revoked : int
-        Partitions given up between them by members that stayed: all they had (eager), or what they did not get again.
-    missing : int
-        Generations without a record: their leader never sent a plan. The simulation has no cause for them.
-    unexplained : int
-        Generations in which nothing visible differs; the simulation lets the leader ask for a rebalance.
-    """
-
-    scenario: Scenario
-    strategy: str
-    generations: int
-    revoked: int
-    missing: int
-    unexplained: int
+    scenario: Scenario  # Joins, leaves, restarts, subscriptions and topics as the records show them
+    strategy: str  # The one elected last
+    generations: int  # Generations with an assignment in the record
+    revoked: int  # Partitions given up between them by members that stayed: all they had (eager), or what they did not get again
+    missing: int  # Generations without a record: their leader never sent a plan. The simulation has no cause for them.
+    unexplained: int  # Generations in which nothing visible differs; the simulation lets the leader ask for a rebalance
 
 
-def recorded(rows: Iterable[Row], *, name: str = "recorded") -> Recorded:
+def recorded(
+    # Rows of table `group_generations` of one group of type ``consumer``, any order; nested values as lists and mappings
+    rows: Iterable[Row],
+    *,
+    name: str = "recorded",
+) -> Recorded:
     """The scenario behind one group's generations.
-
-    Parameters
-    ----------
-    rows : iterable of mappings
-        Rows of table `group_generations` of one group of type ``consumer``, any order; nested values as lists and mappings.
-    name : str
 
     Raises
     ------

@@ -29,23 +29,14 @@ __all__ = ["Group", "Member", "Settlement", "Topic", "check_group"]
 
 @dataclass(frozen=True, eq=False)
 class Settlement:
-    """A group after its claims are settled: the Problem, and what was dropped.
-
-    Attributes
-    ----------
-    problem : Problem
-    claim_member, claim_partition : int32[K], int64[K]
-        The claims that exist, in member code order.
-    generation : int64[M]
-        By member code.
-    unknown_topic, vanished_partition : int
-        Claims dropped because the topic, or the partition index, does not exist.
-    """
+    """A group after its claims are settled: the Problem, and what was dropped."""
 
     problem: Problem
+    # claim_member, claim_partition (int32[K], int64[K]): the claims that exist, in member code order
     claim_member: Int32
     claim_partition: Int64
-    generation: Int64
+    generation: Int64  # int64[M]: by member code
+    # unknown_topic, vanished_partition: Claims dropped because the topic, or the partition index, does not exist
     unknown_topic: int
     vanished_partition: int
 

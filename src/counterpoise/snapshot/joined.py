@@ -62,27 +62,14 @@ class JoinedProblem:
 
 
 def join_problem(
-    topics: Mapping[str, Topic],
-    members: Sequence[JoinMember],
-    kind: ProtocolKind,
+    topics: Mapping[str, Topic],  # What the leader's metadata knows
+    members: Sequence[JoinMember],  # Any order
+    kind: ProtocolKind,  # Where claims are
     *,
-    lag: Mapping[str, Sequence[int]] | None = None,
-    capacity: Mapping[str, int] | None = None,
+    lag: Mapping[str, Sequence[int]] | None = None,  # Topics without an entry count as zero
+    capacity: Mapping[str, int] | None = None,  # Members without an entry weigh 1
 ) -> JoinedProblem:
     """Read every member's metadata into a Problem.
-
-    Parameters
-    ----------
-    topics : mapping of name to Topic
-        What the leader's metadata knows.
-    members : sequence of JoinMember
-        Any order.
-    kind : "eager" or "cooperative"
-        Where claims are.
-    lag : mapping of topic name to records behind per partition, optional
-        Topics without an entry count as zero.
-    capacity : mapping of member id to weight, optional
-        Members without an entry weigh 1.
 
     Raises
     ------

@@ -17,25 +17,15 @@ __all__ = ["WrittenPlan", "read_plan"]
 
 @dataclass(frozen=True)
 class WrittenPlan:
-    """A plan as a file states it, unchecked.
-
-    Attributes
-    ----------
-    strategy, protocol : str
-    options : mapping
-        Of the strategy; empty if the file names none.
-    assignment, target : mapping of member id to topic to partition indices
-        What the round hands out, and the target owners.
-    lag_figures : mapping, optional
-        As `Plan.lag_figures`.
-    """
+    """A plan as a file states it, unchecked."""
 
     strategy: str
     protocol: str
-    options: Mapping[str, object]
+    options: Mapping[str, object]  # Of the strategy; empty if the file names none
+    # What the round hands out, and the target owners
     assignment: Mapping[str, Mapping[str, list[int]]]
     target: Mapping[str, Mapping[str, list[int]]]
-    lag_figures: Mapping[str, Any] | None = None
+    lag_figures: Mapping[str, Any] | None = None  # As `Plan.lag_figures`
 
 
 class _Header(msgspec.Struct):

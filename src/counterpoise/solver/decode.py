@@ -20,20 +20,13 @@ MANY = 256
 __all__ = ["ascending", "excess_claims", "fill", "give_up", "slots"]
 
 
-def slots(need: Int64, level: Int64) -> Int32:
+def slots(
+    need: Int64,  # int64[M]: units each member takes
+    level: Int64,  # int64[M]: load of each member before the first of them, or 0 to take turns
+) -> Int32:
     """The order in which members take free units: the least loaded first, ties by member.
 
-    Parameters
-    ----------
-    need : int64[M]
-        Units each member takes.
-    level : int64[M]
-        Load of each member before the first of them, or 0 to take turns.
-
-    Returns
-    -------
-    int32[sum(need)]
-        Member of each unit. O(K log K), or O(K) when all start at one level and need the same.
+    Returns the member of each unit, int32[sum(need)]. O(K log K), or O(K) when all start at one level and need the same.
     """
     takers = np.flatnonzero(need)
     if not len(takers):
@@ -75,26 +68,20 @@ def ascending(values: Int64) -> Int64:
     return np.asarray(packed & ((1 << bits) - 1), np.int64)
 
 
-def excess_claims(cell: Int64, position: Int64, excess: Int64, *, spread: bool) -> Int64:
+def excess_claims(
+    cell: Int64,  # int64[K]: cell of each claim that may go, 0..len(excess)-1
+    position: Int64,  # int64[K]: partition of each claim
+    excess: Int64,  # int64[cells]: how many each cell gives up; at most as many as it has
+    *,
+    spread: bool,
+) -> Int64:
     """Which claims a cell gives up.
 
     A cell is a set of interchangeable claims (one member, one class of topics). With `spread`, what is given up is spaced
     evenly over the cell's claims in partition order, and cells one after another are shifted against each other: then it
     touches many topics a little, not one topic a lot. Without, the last claims go.
 
-    Parameters
-    ----------
-    cell : int64[K]
-        Cell of each claim that may go, 0..len(excess)-1.
-    position : int64[K]
-        Partition of each claim.
-    excess : int64[cells]
-        How many each cell gives up; at most as many as it has.
-
-    Returns
-    -------
-    int64[sum(excess)]
-        Partitions given up, grouped by cell.
+    Returns the partitions given up, int64[sum(excess)], grouped by cell.
     """
     if not len(cell):
         return np.empty(0, np.int64)
@@ -113,18 +100,14 @@ def excess_claims(cell: Int64, position: Int64, excess: Int64, *, spread: bool) 
     return np.asarray(key[first[of] + rank] % width, np.int64)
 
 
-def give_up(owner: Int32, claims: Claims, topic_class: Int32, shed: Int64, n_members: int) -> None:
-    """Set the claims that cells give up to UNOWNED, in place (`owner` is the engine's own copy).
-
-    Parameters
-    ----------
-    owner : int32[P]
-        Valid claims; changed.
-    claims : Claims
-    topic_class : int32[P]
-    shed : int64[K]
-        How many claims each cell gives up.
-    """
+def give_up(
+    owner: Int32,  # int32[P]: valid claims; changed
+    claims: Claims,
+    topic_class: Int32,  # int32[P]
+    shed: Int64,  # int64[K]: how many claims each cell gives up
+    n_members: int,
+) -> None:
+    """Set the claims that cells give up to UNOWNED, in place (`owner` is the engine's own copy)."""
     cells = np.flatnonzero(shed)
     if not len(cells):
         return
@@ -138,18 +121,17 @@ def give_up(owner: Int32, claims: Claims, topic_class: Int32, shed: Int64, n_mem
     owner[excess_claims(cell[mine], where[mine], shed[cells], spread=True)] = UNOWNED
 
 
-def fill(owner: Int32, classes: Classes, kept: Int64, load: Int64, shipments: tuple[Int64, Int64, Int64]) -> None:
+def fill(
+    owner: Int32,  # int32[P]: kept partitions; those of a topic class that are UNOWNED are assigned
+    classes: Classes,
+    # kept, load (int64[M]): units each member has, and is to have
+    kept: Int64,
+    load: Int64,
+    # Topic class, member class and number, int64[X] each: how many units of the topic class go to members of the
+    # member class
+    shipments: tuple[Int64, Int64, Int64],
+) -> None:
     """Give free partitions to the members that have slack, in place.
-
-    Parameters
-    ----------
-    owner : int32[P]
-        Kept partitions; those of a topic class that are UNOWNED are assigned.
-    classes : Classes
-    kept, load : int64[M]
-        Units each member has, and is to have.
-    shipments : (int64[X], int64[X], int64[X])
-        Topic class, member class and number: how many units of the topic class go to members of the member class.
 
     Notes
     -----

@@ -32,24 +32,18 @@ RackOrder: TypeAlias = Literal["after", "before", "ignore"]
 Evenness: TypeAlias = Literal["near", "exact"]
 
 
-def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
+def solve(
+    problem: Problem,
+    *,
+    history: History = "prefer",  # Valid claims are kept as far as balance allows, ignored, or never moved
+    racks: RackOrder = "after",  # Rack matches count after stickiness, before it, or not at all
+    # Each topic is spread over members by a rule, or as evenly as the other objectives allow (least sum of squares of the
+    # partitions of a topic on a member). The latter costs a minimum-cost flow over topics x members.
+    evenness: Evenness = "near",
+) -> Int32:
     """Owners that are optimal, in lexicographic order of objectives.
 
-    Parameters
-    ----------
-    problem : Problem
-    history : "prefer", "ignore", "pin"
-        Valid claims are kept as far as balance allows, ignored, or never moved.
-    racks : "after", "before", "ignore"
-        Rack matches count after stickiness, before it, or not at all.
-    evenness : "near", "exact"
-        Each topic is spread over members by a rule, or as evenly as the other objectives allow (least sum of squares of the
-        partitions of a topic on a member). The latter costs a minimum-cost flow over topics x members.
-
-    Returns
-    -------
-    int32[P]
-        UNOWNED exactly where nobody subscribes.
+    Returns the owners, int32[P]: UNOWNED exactly where nobody subscribes.
 
     Notes
     -----

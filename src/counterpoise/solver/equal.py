@@ -60,26 +60,20 @@ def _first_ones_differ(starts: Int64, topic_start: Int64) -> bool:
 
 
 def assign_equal(
-    problem: Problem, members: Int32, *, history: Literal["prefer", "ignore", "pin"] = "prefer", by_index: bool = False
+    problem: Problem,
+    members: Int32,  # int32[N]: from `common_subscribers`
+    *,
+    # Valid claims are kept as far as balance allows, ignored, or never moved
+    history: Literal["prefer", "ignore", "pin"] = "prefer",
+    # The order of KAFKA-12464: free partitions by index, then topic (t0p0, t1p0, t0p1, ..), members in turns by id, the last
+    # claims given up. Otherwise free partitions go in partition order to the member with the least load, ties by id (as in
+    # KIP-54's examples), and what is given up is spread over topics.
+    by_index: bool = False,
 ) -> Int32:
     """Owners for a group whose topics all have the subscribers `members`.
 
-    Parameters
-    ----------
-    problem : Problem
-    members : int32[N]
-        From `common_subscribers`.
-    history : "prefer", "ignore", "pin"
-        Valid claims are kept as far as balance allows, ignored, or never moved.
-    by_index : bool
-        The order of KAFKA-12464: free partitions by index, then topic (t0p0, t1p0, t0p1, ..), members in turns by id, the
-        last claims given up. Otherwise free partitions go in partition order to the member with the least load, ties by
-        id (as in KIP-54's examples), and what is given up is spread over topics.
-
-    Returns
-    -------
-    int32[P]
-        Balanced, and at that balance with as many claims kept as possible. O(P), and one sort of what changes hands.
+    Returns the owners, int32[P]: balanced, and at that balance with as many claims kept as possible. O(P), and one sort of what
+    changes hands.
     """
     n, everybody = problem.n_members, len(members) == problem.n_members
     dead = None if everybody and len(problem.subscriber) == n * problem.n_topics else _without_subscribers(problem)

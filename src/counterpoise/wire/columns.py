@@ -60,19 +60,15 @@ def gather(data: UInt8, dtype: str, position: Int64) -> npt.NDArray[np.generic]:
     return taken if wanted.kind == "V" else taken.astype(wanted.newbyteorder("="), copy=False)
 
 
-def pack_slices(data: UInt8, start: Int64, length: Int64) -> tuple[Int32 | Int64, UInt8]:
+def pack_slices(
+    data: UInt8,  # uint8[]
+    # start, length (int64[n]): slice i is ``data[start[i]:start[i]+length[i]]``; must lie within `data`
+    start: Int64,
+    length: Int64,
+) -> tuple[Int32 | Int64, UInt8]:
     """Slices of `data` end to end: (offsets, data) of an Arrow binary or string array.
 
-    Parameters
-    ----------
-    data : uint8[]
-    start, length : int64[n]
-        Slice i is ``data[start[i]:start[i]+length[i]]``; must lie within `data`.
-
-    Returns
-    -------
-    offsets : int32[n+1], or int64[n+1] from 2 GiB on
-    packed : uint8[offsets[-1]]
+    Returns `offsets` int32[n+1], or int64[n+1] from 2 GiB on; `packed` uint8[offsets[-1]].
 
     Notes
     -----

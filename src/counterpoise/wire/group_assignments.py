@@ -14,26 +14,16 @@ __all__ = ["encode_assignments"]
 
 
 def encode_assignments(
-    topics: TopicIndex, topic_start: Int64, owner: Int32, n_members: int, *, user_data: bytes | None = None
+    topics: TopicIndex,  # Names in code order; entries are written in that order
+    topic_start: Int64,  # int64[T+1]: topic t owns the partitions ``topic_start[t] .. topic_start[t+1]-1`` of `owner`.
+    owner: Int32,  # int32[P]: member code of each partition; negative = no member gets it
+    n_members: int,  # M
+    *,
+    user_data: bytes | None = None,  # The same for every member; None writes null
 ) -> list[bytes]:
     """Every member's ConsumerProtocolAssignment.
 
-    Parameters
-    ----------
-    topics : TopicIndex
-        Names in code order; entries are written in that order.
-    topic_start : int64[T+1]
-        Topic t owns the partitions ``topic_start[t] .. topic_start[t+1]-1`` of `owner`.
-    owner : int32[P]
-        Member code of each partition; negative = no member gets it.
-    n_members : int
-        M.
-    user_data : bytes, optional
-        The same for every member; None writes null.
-
-    Returns
-    -------
-    list of bytes, one per member; partitions ascend within a topic.
+    Returns bytes per member; partitions ascend within a topic.
 
     Notes
     -----

@@ -45,17 +45,12 @@ class GroupMetadata:
     errors: tuple[tuple[int, WireError], ...]
 
 
-def decode_group(metadata: Sequence[bytes], topics: TopicIndex, kind: ProtocolKind) -> GroupMetadata:
+def decode_group(
+    metadata: Sequence[bytes],  # A ConsumerProtocolSubscription per member, in code order
+    topics: TopicIndex,  # What exists
+    kind: ProtocolKind,  # Where claims are (see `user_data.claims`)
+) -> GroupMetadata:
     """Read the metadata of all members; never raises, whatever the bytes.
-
-    Parameters
-    ----------
-    metadata : sequence of bytes
-        A ConsumerProtocolSubscription per member, in code order.
-    topics : TopicIndex
-        What exists.
-    kind : "eager" or "cooperative"
-        Where claims are (see `user_data.claims`).
 
     Notes
     -----

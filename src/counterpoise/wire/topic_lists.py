@@ -47,17 +47,15 @@ def padded(buffers: Sequence[bytes]) -> tuple[UInt8, Int64]:
     return np.frombuffer(b"".join([*buffers, bytes(PADDING)]), np.uint8), starts
 
 
-def scan(data: UInt8, at: Int64, limit: Int64, *, with_partitions: bool) -> Entries:
+def scan(
+    data: UInt8,  # uint8[]: a buffer from `padded`
+    # at, limit (int64[L]): positions in it; an `at` beyond its limit is a list that does not exist
+    at: Int64,
+    limit: Int64,
+    *,
+    with_partitions: bool,  # Entries are [string, [int32]], else strings
+) -> Entries:
     """Read the lists that begin at `at` (with their int32 count) and must end by `limit`.
-
-    Parameters
-    ----------
-    data : uint8[]
-        A buffer from `padded`.
-    at, limit : int64[L]
-        Positions in it; an `at` beyond its limit is a list that does not exist.
-    with_partitions : bool
-        Entries are [string, [int32]], else strings.
 
     Notes
     -----

@@ -43,16 +43,12 @@ class Residual:
             self._blocking_flow(level)
             level = self._levels()
 
-    def distances(self, cost: list[int], potential: list[int]) -> list[int]:
-        """Shortest distances from the source by reduced cost, int[N]; UNREACHED where no path leads or the sink is nearer.
-
-        Parameters
-        ----------
-        cost : list of int, A
-            Cost of each entry; an opposite entry has the negative cost.
-        potential : list of int, N
-            ``cost + potential[tail] - potential[head]`` must not be negative on an entry with slack.
-        """
+    def distances(
+        self,
+        cost: list[int],  # Cost of each entry; an opposite entry has the negative cost
+        potential: list[int],  # ``cost + potential[tail] - potential[head]`` must not be negative on an entry with slack
+    ) -> list[int]:
+        """Shortest distances from the source by reduced cost, int[N]; UNREACHED where no path leads or the sink is nearer."""
         start, head, capacity = self.start, self.head, self.capacity
         n = len(start) - 1
         distance = [UNREACHED] * n

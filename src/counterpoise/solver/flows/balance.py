@@ -52,15 +52,12 @@ def plausible(classes: Classes, units: Int64, shares: Quotas) -> bool:
     return bool((seen >= floor).all() and (open_to >= units).all())
 
 
-def decompose(classes: Classes, units: Int64, demand: Demand) -> tuple[Blocks, Quotas]:
+def decompose(
+    classes: Classes,
+    units: Int64,  # int64[C]: units of each topic class to assign
+    demand: Demand,
+) -> tuple[Blocks, Quotas]:
     """Split topic classes and member classes into blocks in which the quotas are feasible; the blocks and their quotas.
-
-    Parameters
-    ----------
-    classes : Classes
-    units : int64[C]
-        Units of each topic class to assign.
-    demand : Demand
 
     Notes
     -----

@@ -93,18 +93,13 @@ class Network:
         """Raise the capacities of one part."""
         self.capacity[self._parts[part]] = capacity
 
-    def push(self, usable: Bools | None = None) -> int:
+    def push(
+        self,
+        usable: Bools | None = None,  # bool[A]: arcs on which the flow may change; default: all
+    ) -> int:
         """Push as much as possible from source to sink on top of the present flow.
 
-        Parameters
-        ----------
-        usable : bool[A], optional
-            Arcs on which the flow may change; default: all.
-
-        Returns
-        -------
-        int
-            How much more flows now.
+        Returns how much more flows now.
         """
         arcs = np.arange(len(self.flow)) if usable is None else np.flatnonzero(usable)
         stays = np.zeros(2 * len(self.flow), np.bool_)

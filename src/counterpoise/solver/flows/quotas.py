@@ -37,16 +37,12 @@ class Quotas:
     ceiling_slots: Int64  # int64[B]: how many of a block's candidates take one more
 
 
-def quotas(units: Int64, block: Int64, demand: Demand) -> Quotas:
+def quotas(
+    units: Int64,  # int64[B]: units of each block
+    block: Int64,  # int64[M]: block of each member, -1 for none. A block with units has members.
+    demand: Demand,
+) -> Quotas:
     """Divide ``units[b]`` units among the members of each block b.
-
-    Parameters
-    ----------
-    units : int64[B]
-        Units of each block.
-    block : int64[M]
-        Block of each member, -1 for none. A block with units has members.
-    demand : Demand
 
     Notes
     -----

@@ -37,17 +37,15 @@ class Costs:
 
 
 def reroute(
-    classes: Classes, claims: Claims, units: Int64, blocks: Blocks, shares: Quotas, costs: Costs, start: Start | None
+    classes: Classes,
+    claims: Claims,
+    units: Int64,  # int64[C]: units of each topic class; 0 leaves a topic class out
+    blocks: Blocks,
+    shares: Quotas,
+    costs: Costs,
+    start: Start | None,  # The closed form, optimal if kept units cost nothing: saves the first phase
 ) -> ClassAllocation:
-    """The cheapest way to fill the balanced loads.
-
-    Parameters
-    ----------
-    units : int64[C]
-        Units of each topic class; 0 leaves a topic class out.
-    start : Start, optional
-        The closed form, optimal if kept units cost nothing: saves the first phase.
-    """
+    """The cheapest way to fill the balanced loads."""
     at_work = np.zeros(blocks.n_blocks + 1, np.bool_)
     at_work[blocks.of_topic_class[units > 0]] = True
     members = np.flatnonzero(at_work[blocks.of_member])

@@ -42,7 +42,7 @@ class CommitBatch:
     # record_type, version (int16[C]): 0 or 1; version of the value, -1 in a tombstone
     record_type: Int16
     version: Int16
-    deleted: Bool  # bool[C]: tombstones, whose numbers below are -1, whose metadata is empty
+    deleted: Bool  # bool[C]: tombstones; their numbers below are -1, their metadata is empty
     # offset, commit_timestamp, expire_timestamp (int64[C]): timestamps in ms, -1 = none
     offset: Int64
     leader_epoch: Int32  # int32[C]: -1 = unknown
@@ -55,22 +55,15 @@ class CommitBatch:
     has_topic_id: Bool  # bool[C]
 
 
-def decode_commits(keys: BinaryColumn | KeyColumns, codes: Int32, values: BinaryColumn) -> CommitBatch:
+def decode_commits(
+    # The distinct keys, as a dictionary encoding gives them (repeats do no harm), or what `decode_keys` gave for them
+    keys: BinaryColumn | KeyColumns,
+    codes: Int32,  # int32[n]: index into `keys` for every row; -1 = the key is null
+    values: BinaryColumn,  # n values; null = tombstone
+) -> CommitBatch:
     """Decode the offset commits of a batch; never raises, whatever the bytes.
 
-    Parameters
-    ----------
-    keys : BinaryColumn or KeyColumns
-        The distinct keys, as a dictionary encoding gives them (repeats do no harm), or what `decode_keys` gave for them.
-    codes : int32[n]
-        Index into `keys` for every row; -1 = the key is null.
-    values : BinaryColumn
-        n values; null = tombstone.
-
-    Returns
-    -------
-    CommitBatch
-        Together, `row` and `rest` hold every row once. Equal to the row-wise decoder on every row.
+    `row` and `rest` together hold every row once. Equal to the row-wise decoder on every row.
 
     Notes
     -----

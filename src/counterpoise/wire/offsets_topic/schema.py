@@ -77,34 +77,21 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flexible:
-    """Base of every struct that has a flexible version.
+    """Base of every struct that has a flexible version."""
 
-    Attributes
-    ----------
-    unknown_tags : tuple of (int, bytes)
-        Tagged fields that this layout does not know, kept as they are.
-    """
-
-    unknown_tags: Tags = ()
+    unknown_tags: Tags = ()  # Tagged fields that this layout does not know, kept as they are
 
 
 def wire(
-    kind: WireType, default: Any = MISSING, *, since: int = 0, until: int = 32767, tag: int | None = None, always: bool = False
+    kind: WireType,  # How it is written
+    default: Any = MISSING,  # Its value in versions without it; a tagged field with this value is not written
+    *,
+    # since, until: the versions that carry it
+    since: int = 0,
+    until: int = 32767,
+    tag: int | None = None,  # It is the tagged field of this number
+    always: bool = False,  # A tagged field that is written even when it has its default
 ) -> Any:
-    """A dataclass field with its place on the wire.
-
-    Parameters
-    ----------
-    kind : WireType
-        How it is written.
-    default : optional
-        Its value in versions without it; a tagged field with this value is not written.
-    since, until : int
-        The versions that carry it.
-    tag : int, optional
-        It is the tagged field of this number.
-    always : bool
-        A tagged field that is written even when it has its default.
-    """
+    """A dataclass field with its place on the wire."""
     spec = Spec(kind, since, until, tag, always)
     return field(metadata={"wire": spec}) if default is MISSING else field(default=default, metadata={"wire": spec})
