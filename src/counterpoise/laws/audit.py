@@ -56,8 +56,8 @@ def audit(
 ) -> list[Violation]:
     """Check a plan against laws; an empty list proves them.
 
-    Violations are in the order of `LAWS`. A plan that is not valid and complete is not checked further: nothing else can be proven
-    about it, so its faults are reported if any law beyond these two was asked for.
+    Violations are in the order of `LAWS`. A plan that is not valid and complete is not checked further: nothing else can be
+    proven about it, so its faults are reported if any law beyond these two was asked for.
 
     Notes
     -----

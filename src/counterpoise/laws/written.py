@@ -21,8 +21,8 @@ __all__ = ["owners_by_names"]
 def owners_by_names(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> tuple[Int32, list[Violation]]:
     """The owners in a mapping, in the group's codes, and its faults.
 
-    Returns the owners, int32[P] (of a partition given twice, the last member named), and the faults: ``valid``: an unknown member;
-    ``complete``: an unknown topic or partition, or one given twice.
+    Returns the owners, int32[P] (of a partition given twice, the last member named), and the faults: ``valid``: an unknown
+    member; ``complete``: an unknown topic or partition, or one given twice.
 
     Raises
     ------
