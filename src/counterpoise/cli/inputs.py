@@ -102,10 +102,7 @@ def _installed(name: str) -> bool:
 def cluster_settings(bootstrap: str | None, config: Path | None) -> Settings:
     """How to reach a cluster, by ``--bootstrap-server`` and the properties of ``--command-config``.
 
-    Raises
-    ------
-    OptionError
-        No server is given, a line of the file or a setting cannot be used, or the isolation level is unknown.
+    Raises `OptionError` if no server is given, a line of the file or a setting cannot be used, or the isolation level is unknown.
     """
     from counterpoise.pipeline.capture.settings import Settings, read_properties
 
@@ -203,10 +200,7 @@ def strategy_options(function: F) -> F:
 def strategy_names(text: str | None) -> tuple[str, ...] | None:
     """The strategies in a list separated by commas; None for "all" or without a list.
 
-    Raises
-    ------
-    OptionError, UnknownStrategyError
-        The list is empty; or a name in it is not registered.
+    Raises `OptionError` if the list is empty, and `UnknownStrategyError` if a name in it is not registered.
     """
     if text is None or text.strip() == "all":
         return None

@@ -52,10 +52,7 @@ def command(requests: str, _json: bool) -> None:
 def read_request(line: str | bytes) -> Mapping[str, Any]:
     """The fields of one request, as `lead` takes and checks them; what may be left out has its default.
 
-    Raises
-    ------
-    SnapshotError
-        It is no JSON object, or a field is missing or unknown.
+    Raises `SnapshotError` if it is no JSON object, or a field is missing or unknown.
     """
     value = decoded(line, "a request is one JSON object with strategy, topics and members")
     fields = fields_of(value, "request", ("strategy", "topics", "members"), ("protocol", "options", "lag", "capacity"))

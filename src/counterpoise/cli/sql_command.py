@@ -76,10 +76,7 @@ def _plain(value: object) -> object:
 def connect(out: str) -> duckdb.DuckDBPyConnection:
     """A DuckDB connection with one view per table of the audit. ``explode(list)`` is an alias of ``unnest(list)``. Times are UTC.
 
-    Raises
-    ------
-    CaptureError
-        The folder has no tables.
+    Raises `CaptureError` if the folder has no tables.
     """
     import duckdb
 

@@ -35,10 +35,7 @@ class Needed(NamedTuple):
 def check_host(release: str, known: str, needed: Iterable[Needed]) -> None:
     """Check that a host has what is read from it.
 
-    Raises
-    ------
-    HostError
-        It does not: `release` is not one of the `known` releases. A plan made without it could be wrong.
+    Raises `HostError` if it does not: `release` is not one of the `known` releases. A plan made without it could be wrong.
     """
     for holder, name, wanted in needed:
         function = getattr(holder, name, None)

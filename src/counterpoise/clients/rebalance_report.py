@@ -71,10 +71,7 @@ OnRebalance: TypeAlias = Callable[[Rebalance], object]
 class Reports:
     """The log lines and the hooks of one assignor.
 
-    Raises
-    ------
-    OptionError
-        A hook is not a plain function.
+    Raises `OptionError` if a hook is not a plain function.
     """
 
     def __init__(self, on_lead: OnLead | None, on_rebalance: OnRebalance | None) -> None:

@@ -48,10 +48,7 @@ def host_of(user_data: bytes | None) -> str | None:
 def with_weight(user_data: bytes | None, weight: int) -> bytes | None:
     """The user data with a weight behind it; a weight of 1 is the default and adds nothing.
 
-    Raises
-    ------
-    OptionError
-        The weight is no int from 1 to 2**31 - 1.
+    Raises `OptionError` if the weight is no int from 1 to 2**31 - 1.
     """
     if type(weight) is not int or not 1 <= weight < 1 << 31:
         raise OptionError(f"capacity: expected a whole number from 1 to 2147483647, not {weight!r}")

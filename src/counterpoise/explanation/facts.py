@@ -61,10 +61,7 @@ class Facts:
 def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
     """Look up one partition.
 
-    Raises
-    ------
-    SnapshotError
-        The topic or the partition does not exist; the message says what does.
+    Raises `SnapshotError` if the topic or the partition does not exist; the message says what does.
     """
     settled = group.settled
     problem = settled.problem

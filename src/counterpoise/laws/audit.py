@@ -32,10 +32,7 @@ DEFAULT_LAWS = ("valid", "complete", "balanced", "sticky", "withheld", "added-an
 def chosen(laws: Iterable[str] | None) -> frozenset[str]:
     """The laws to check; None means all of `DEFAULT_LAWS`.
 
-    Raises
-    ------
-    OptionError
-        A name that is no law.
+    Raises `OptionError` if a name is no law's.
     """
     if isinstance(laws, str):
         raise OptionError(f"laws: expected a list of names, not {laws!r}")
@@ -59,8 +56,6 @@ def audit(
     Violations are in the order of `LAWS`. A plan that is not valid and complete is not checked further: nothing else can be
     proven about it, so its faults are reported if any law beyond these two was asked for.
 
-    Notes
-    -----
     Balance and stickiness are proven by `certificate.check` in linear time from a certificate found by search.
     """
     wanted = chosen(laws)

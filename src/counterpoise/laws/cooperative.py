@@ -20,8 +20,6 @@ def withheld(
 ) -> list[Violation]:
     """Law ``withheld``: exactly what another member holds waits, everything else goes to its target owner now.
 
-    Notes
-    -----
     A partition waits when a member other than its target owner holds it, or when two claim it (CONTESTED). O(P).
     """
     words = Words(problem) if words is None else words

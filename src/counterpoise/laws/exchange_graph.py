@@ -95,8 +95,6 @@ def exchange_graph(
 ) -> ExchangeGraph:
     """The graph of a valid plan.
 
-    Notes
-    -----
     O(P + C * M) with a dense table of bytes, O(P log P) beyond 50 million cells; no loop over partitions.
     """
     class_of = np.repeat(known.of_topic.astype(np.int64), np.diff(problem.topic_start))

@@ -129,10 +129,8 @@ def lag_floor(
 ) -> Fraction:
     """The largest lag per capacity that every plan has at least; 0 without members, or if no lag is known.
 
-    Notes
-    -----
-    The bound of `lag_report` for any plan; for equal capacities in whole records. The cost is that of `lag_report`, and
-    O(P log P) if all members subscribe alike.
+    The bound of `lag_report` for any plan; for equal capacities in whole records. The cost is that of `lag_report`, and O(P log
+    P) if all members subscribe alike.
     """
     if problem.lag is None or not problem.n_members:
         return Fraction(0)

@@ -15,10 +15,7 @@ __all__ = ["check_owners", "check_shape", "complete", "valid"]
 def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:
     """Law ``valid``: the owner of a partition is a member and subscribes to its topic. O(P + S).
 
-    Raises
-    ------
-    ProblemError
-        `owner` is not an integer array of length P.
+    Raises `ProblemError` if `owner` is not an integer array of length P.
     """
     check_shape(problem, owner)
     allowed = keepers(owner, problem.topic_start, problem.subscriber_start, problem.subscriber, problem.n_members)
@@ -29,10 +26,7 @@ def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list
 def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:
     """Law ``complete``: every partition of a topic with a subscriber has an owner. O(P).
 
-    Raises
-    ------
-    ProblemError
-        `owner` is not an integer array of length P.
+    Raises `ProblemError` if `owner` is not an integer array of length P.
     """
     check_shape(problem, owner)
     ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
@@ -44,10 +38,7 @@ def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> l
 def check_owners(problem: Problem, owner: Int32) -> None:
     """Check that each owner is a member or UNOWNED, whether it subscribes or not. O(P).
 
-    Raises
-    ------
-    ProblemError
-        `owner` is not an integer array of length P, or holds another code.
+    Raises `ProblemError` if `owner` is not an integer array of length P, or holds another code.
     """
     check_shape(problem, owner)
     if len(owner) and not UNOWNED <= int(owner.min()) <= int(owner.max()) < problem.n_members:
@@ -59,10 +50,7 @@ def check_owners(problem: Problem, owner: Int32) -> None:
 def check_shape(problem: Problem, owner: Int32) -> None:
     """Check that `owner` holds an integer for each partition.
 
-    Raises
-    ------
-    ProblemError
-        It holds something else, or another number of them.
+    Raises `ProblemError` if it holds something else, or another number of them.
     """
     check_problem(problem)
     if not isinstance(owner, np.ndarray):

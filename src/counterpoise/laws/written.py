@@ -24,13 +24,8 @@ def owners_by_names(group: Group, assignment: Mapping[str, Mapping[str, Sequence
     Returns the owners, int32[P] (of a partition given twice, the last member named), and the faults: ``valid``: an unknown
     member; ``complete``: an unknown topic or partition, or one given twice.
 
-    Raises
-    ------
-    SnapshotError
-        It is no mapping of that form; the message names the path.
+    Raises `SnapshotError` if it is no mapping of that form; the message names the path.
 
-    Notes
-    -----
     O(P) and a short step per member and topic: a million of these take about a second.
     """
     problem = group.problem()

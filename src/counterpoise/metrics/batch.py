@@ -53,8 +53,6 @@ class Batch:
     ) -> Figures:
         """Measure the plans of one group, at the latest when the first figure is read.
 
-        Notes
-        -----
         Owners are not checked (`measure` does): each is a member or UNOWNED.
         """
         figures = Figures(self)

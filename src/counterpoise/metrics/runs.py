@@ -63,8 +63,6 @@ def topic_spreads(
 ) -> Int64:
     """Of each topic the largest difference between what two of its subscribers own of it, int64[T]; 0 without subscribers.
 
-    Notes
-    -----
     O(P log P), whatever the number of members: a subscriber that owns nothing shows in the number of owners.
     """
     owned = owner >= 0

@@ -52,10 +52,7 @@ def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def read_only(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:
     """Integers as a read-only array of this type and length; copied if other code could change them.
 
-    Raises
-    ------
-    ProblemError
-        Another length, no integers, or a value outside the type; the message starts with `name`.
+    Raises `ProblemError` if they have another length, are no integers, or lie outside the type; the message starts with `name`.
     """
     if type(values) is np.ndarray and values.dtype == dtype and values.shape == (length,):
         return locked(values.copy()) if values.flags.writeable or values.base is not None else values
@@ -78,10 +75,7 @@ def read_only(name: str, values: object, dtype: type, length: int) -> npt.NDArra
 def codes(name: str, values: object, length: int) -> Int32:
     """Member codes as int32. A code outside int32 is no member: it is clipped, so that it stays no member.
 
-    Raises
-    ------
-    ProblemError
-        Another length, or no integers; the message starts with `name`.
+    Raises `ProblemError` if they have another length, or are no integers; the message starts with `name`.
     """
     given = _array(name, values)
     if given.dtype.kind in "iu" and given.dtype != np.int32:
@@ -93,10 +87,7 @@ def codes(name: str, values: object, length: int) -> Int32:
 def starts(name: str, values: object) -> npt.NDArray[Any]:
     """Slice bounds as int64: they start at 0 and never fall.
 
-    Raises
-    ------
-    ProblemError
-        They do not; the message starts with `name`.
+    Raises `ProblemError` if they do otherwise; the message starts with `name`.
     """
     given = _array(name, values)
     if given.ndim != 1 or not len(given):
@@ -111,10 +102,7 @@ def starts(name: str, values: object) -> npt.NDArray[Any]:
 def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
     """Check the length of an array.
 
-    Raises
-    ------
-    ProblemError
-        It has another one; the message starts with `name`.
+    Raises `ProblemError` if it has another one; the message starts with `name`.
     """
     if len(array) != length:
         raise ProblemError(f"{name}: expected length {length}, got {len(array)}")

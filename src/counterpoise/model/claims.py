@@ -31,11 +31,9 @@ def settle(
 
     Returns `holder` int32[P]: a member code, UNOWNED or CONTESTED.
 
-    Notes
-    -----
-    O(K + P) for a bounded number of generations, no sort of claims: generations are written in rising order, so
-    the newest claim stands; a claim that does not stand after its own generation was written has a rival of
-    that generation. The order of the claims does not matter.
+    O(K + P) for a bounded number of generations, no sort of claims: generations are written in rising order, so the newest claim
+    stands; a claim that does not stand after its own generation was written has a rival of that generation. The order of the
+    claims does not matter.
     """
     if len(claim_member) <= FEW:
         return _settled_one_by_one(n_partitions, claim_member.tolist(), claim_partition.tolist(), generation.tolist())

@@ -244,10 +244,7 @@ def _check_lag(lag: Int64) -> None:
 def check_problem(given: object) -> Problem:
     """`given`, if it is a Problem.
 
-    Raises
-    ------
-    ProblemError
-        It is something else, such as a Group.
+    Raises `ProblemError` if it is something else, such as a Group.
     """
     if isinstance(given, Problem):
         return given

@@ -21,15 +21,10 @@ def backlog(
 ) -> Float:
     """Records behind at each of T + 1 times.
 
-    Raises
-    ------
-    ScenarioError
-        There is no member, or a member can do nothing.
+    Raises `ScenarioError` if there is no member, or a member can do nothing.
 
-    Notes
-    -----
-    A queue per member, exact if production is even within an interval. Rebalances, start-up and the limits of what members
-    share (a database, the network) are not simulated. O(P T).
+    A queue per member, exact if production is even within an interval. Rebalances, start-up and the limits of what members share
+    (a database, the network) are not simulated. O(P T).
 
     Examples
     --------

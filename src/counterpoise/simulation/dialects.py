@@ -98,10 +98,7 @@ DIALECTS = {
 def dialect(name: str) -> Dialect:
     """The dialect of the library called `name`.
 
-    Raises
-    ------
-    ScenarioError
-        There is none; the message lists what there is.
+    Raises `ScenarioError` if there is none; the message lists what there is.
     """
     if name not in DIALECTS:
         raise ScenarioError(f"{name!r} is unknown; there are: {', '.join(DIALECTS)}")

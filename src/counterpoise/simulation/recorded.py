@@ -41,13 +41,8 @@ def recorded(
 ) -> Recorded:
     """The scenario behind one group's generations.
 
-    Raises
-    ------
-    ScenarioError
-        There is no generation with members among them.
+    Raises `ScenarioError` if there is no generation with members among them.
 
-    Notes
-    -----
     Records do not distinguish a crash from an orderly leave; both become a leave when the next generation shows it.
     """
     listed = sorted(rows, key=lambda row: row["log_offset"])

@@ -40,10 +40,7 @@ class Scenario:
     def __post_init__(self) -> None:
         """Check everything that can be checked before a run.
 
-        Raises
-        ------
-        ScenarioError
-            One sentence that begins with the field.
+        Raises `ScenarioError` with one sentence that begins with the field.
         """
         for fault in faults(self.topics, self.members, self.events, self.duration, self.timing):
             raise ScenarioError(fault)

@@ -24,10 +24,7 @@ _LIBRARY = resources.files("counterpoise.simulation").joinpath("library")
 def read_scenario(text: str, *, toml: bool) -> Scenario:
     """A scenario from TOML or JSON text.
 
-    Raises
-    ------
-    ScenarioError
-        The message names the field.
+    Raises `ScenarioError`: the message names the field.
     """
     try:
         value: Any = tomllib.loads(text) if toml else msgspec.json.decode(text)
@@ -43,10 +40,7 @@ def read_scenario(text: str, *, toml: bool) -> Scenario:
 def load(name: str) -> Scenario:
     """A scenario by file path (.toml or .json), or one of the ready ones by name.
 
-    Raises
-    ------
-    ScenarioError
-        Neither exists, or it cannot be read.
+    Raises `ScenarioError` if neither exists, or it cannot be read.
     """
     ready = ready_scenarios()
     if name in ready:

@@ -32,10 +32,8 @@ _NOT_JSON = (bytes, bytearray, memoryview, date, time, timedelta, Decimal, UUID)
 def checked(value: object, kind: type[T], path: str = "", advice: str = FORM) -> T:
     """A value that a program built as a `kind`; nothing is rounded or converted, except types that `plain` reads.
 
-    Raises
-    ------
-    SnapshotError
-        A part has another type or is out of range, or a text cannot be written as UTF-8; the message has its path, or the text.
+    Raises `SnapshotError` if a part has another type or is out of range, or a text cannot be written as UTF-8; the message has
+    its path, or the text.
     """
     try:
         given = msgspec.to_builtins(value, builtin_types=_NOT_JSON, enc_hook=plain)
@@ -51,10 +49,7 @@ def checked(value: object, kind: type[T], path: str = "", advice: str = FORM) ->
 def known_topics(topics: Topics) -> dict[str, Topic]:
     """Topics with their racks, if known.
 
-    Raises
-    ------
-    SnapshotError
-        There are too many partitions, or racks of another number of them; the message starts with the path.
+    Raises `SnapshotError` if there are too many partitions, or racks of another number of them; the message starts with the path.
     """
     total, known = 0, dict[str, Topic]()
     for name, about in topics.items():
@@ -72,10 +67,7 @@ def counts_of(places: Collection[tuple[str, int]]) -> dict[str, int]:
 
     Indices are at least 0.
 
-    Raises
-    ------
-    SnapshotError
-        The listing names hardly any of the partitions that its numbers imply.
+    Raises `SnapshotError` if the listing names hardly any of the partitions that its numbers imply.
     """
     counts: dict[str, int] = {}
     for topic, partition in places:
@@ -90,10 +82,7 @@ def counts_of(places: Collection[tuple[str, int]]) -> dict[str, int]:
 def check_members(members: Sequence[Member]) -> None:
     """Check that ids are unique.
 
-    Raises
-    ------
-    SnapshotError
-        One is not; the message starts with the path of its second member.
+    Raises `SnapshotError` if one is not; the message starts with the path of its second member.
     """
     first: dict[str, int] = {}
     for at, member in enumerate(members):
@@ -104,10 +93,7 @@ def check_members(members: Sequence[Member]) -> None:
 def check_claims(members: Sequence[Member], topics: Mapping[str, Topic]) -> None:
     """Check that claimed partitions exist, if their topic does.
 
-    Raises
-    ------
-    SnapshotError
-        One does not; the message starts with its path.
+    Raises `SnapshotError` if one does not; the message starts with its path.
     """
     for at, member in enumerate(members):
         for topic, indices in member.owned.items():
@@ -121,10 +107,7 @@ def check_claims(members: Sequence[Member], topics: Mapping[str, Topic]) -> None
 def check_lag(lag: Mapping[str, Sequence[int]], topics: Mapping[str, Topic]) -> None:
     """Check that there is one number for each partition of each topic named.
 
-    Raises
-    ------
-    SnapshotError
-        A topic does not exist, or has another number of partitions; the message starts with its path.
+    Raises `SnapshotError` if a topic does not exist, or has another number of partitions; the message starts with its path.
     """
     for topic, lags in lag.items():
         if topic not in topics:

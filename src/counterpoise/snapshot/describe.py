@@ -42,10 +42,7 @@ def looks_like_describe(text: str) -> bool:
 def describe_parts(text: str) -> list[dict[str, Any]]:
     """The arguments of a Group for each group of the text, in the order they appear.
 
-    Raises
-    ------
-    SnapshotError
-        A row does not fit its header, or the table holds no owners; the message names the line.
+    Raises `SnapshotError` if a row does not fit its header, or the table holds no owners; the message names the line.
     """
     groups: dict[str, _Seen] = {}
     for number, row in _rows(text):

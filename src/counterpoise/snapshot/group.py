@@ -222,10 +222,7 @@ class Group:
 def check_group(given: object) -> Group:
     """`given`, if it is a Group.
 
-    Raises
-    ------
-    SnapshotError
-        It is something else, for example the text of a snapshot.
+    Raises `SnapshotError` if it is something else, for example the text of a snapshot.
     """
     if isinstance(given, Group):
         return given

@@ -71,14 +71,9 @@ def join_problem(
 ) -> JoinedProblem:
     """Read every member's metadata into a Problem.
 
-    Raises
-    ------
-    SnapshotError
-        A member id is given twice, a topic name is longer than Kafka's can be, or a subscription cannot be read (member, byte
-        and field are named).
+    Raises `SnapshotError` if a member id is given twice, a topic name is longer than Kafka's can be, or a subscription cannot be
+    read (member, byte and field are named).
 
-    Notes
-    -----
     O(bytes + P + S), no step per topic or partition in Python.
     """
     by_id = {member.id: member for member in members}

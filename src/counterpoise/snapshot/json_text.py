@@ -24,10 +24,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 def text_of(read: Callable[[], bytes], name: object, kind: type[CounterpoiseError] = SnapshotError) -> str:
     """The UTF-8 text that `read` returns as bytes, without the byte order mark that some editors begin it with.
 
-    Raises
-    ------
-    CounterpoiseError
-        An error of the `kind`: it cannot be read, or is not UTF-8. The message starts with the name.
+    Raises an error of the `kind` if it cannot be read, or is not UTF-8. The message starts with the name.
     """
     try:
         return read().decode().removeprefix("\ufeff")
@@ -40,10 +37,7 @@ def text_of(read: Callable[[], bytes], name: object, kind: type[CounterpoiseErro
 def decoded(text: str | bytes, advice: str) -> Any:
     """The value that the text holds; if an object repeats a name, its last value counts.
 
-    Raises
-    ------
-    SnapshotError
-        It is no JSON; the message ends with the `advice`.
+    Raises `SnapshotError` if it is no JSON; the message ends with the `advice`.
     """
     try:
         return msgspec.json.decode(text)
@@ -54,10 +48,7 @@ def decoded(text: str | bytes, advice: str) -> Any:
 def fitted(value: object, kind: type[T], path: str, advice: str) -> T:
     """The value as a `kind`: a struct, or dicts and lists of what msgspec can check.
 
-    Raises
-    ------
-    SnapshotError
-        The message starts with the path of the first part that does not fit, and ends with the `advice`.
+    Raises `SnapshotError`: the message starts with the path of the first part that does not fit, and ends with the `advice`.
     """
     try:
         return msgspec.convert(value, kind, str_keys=True)
@@ -85,10 +76,7 @@ def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:
 def fields_of(value: object, path: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
     """An object that holds all required fields, and no others than these and the optional ones.
 
-    Raises
-    ------
-    SnapshotError
-        The message starts with the path.
+    Raises `SnapshotError`: the message starts with the path.
     """
     if not isinstance(value, Mapping):
         raise SnapshotError(f"{path}: expected an object with {', '.join(required)}, not {shown(value)}")

@@ -40,10 +40,7 @@ class _Header(msgspec.Struct):
 def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]]:
     """A plan written as JSON: a whole plan with its strategy, or just ``{member: {topic: [partitions]}}``.
 
-    Raises
-    ------
-    SnapshotError
-        It is neither; the message names the path.
+    Raises `SnapshotError` if it is neither; the message names the path.
     """
     value = decoded(text, PLAN_ADVICE)
     if not isinstance(value, Mapping) or not isinstance(value.get("strategy"), str):

@@ -133,11 +133,9 @@ def fill(
 ) -> None:
     """Give free partitions to the members that have slack, in place.
 
-    Notes
-    -----
-    Inside a member class the least loaded member is next, ties by id; topic classes follow one another. Inside a topic class
-    the shares of the member classes are interleaved in proportion, and partitions follow in order: so every topic is spread
-    over all members that take from its class.
+    Inside a member class the least loaded member is next, ties by id; topic classes follow one another. Inside a topic class the
+    shares of the member classes are interleaved in proportion, and partitions follow in order: so every topic is spread over all
+    members that take from its class.
     """
     free = np.flatnonzero((owner < 0) & (classes.topic_class >= 0))
     if not len(free):

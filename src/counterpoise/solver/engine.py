@@ -45,8 +45,6 @@ def solve(
 
     Returns the owners, int32[P]: UNOWNED exactly where nobody subscribes.
 
-    Notes
-    -----
     1. Every partition with a subscriber is owned by one.
     2. The loads, sorted descending, are lexicographically smallest; with capacities, sum(load**2 / capacity) is minimal.
        With "pin": among plans in which every valid claim stays.
@@ -56,7 +54,6 @@ def solve(
        the least loaded member. That is a rule; with `evenness="exact"` it is an optimum.
     5. Ties: ceiling slots go to the members with most claims, then by id; free partitions follow in order, each to the
        least loaded member, then by id.
-
     Integers throughout. With few classes O(P) and a handful of small flows; docs/algorithm.md has the proof.
     """
     members = common_subscribers(problem)

@@ -70,8 +70,6 @@ def pack_slices(
 
     Returns `offsets` int32[n+1], or int64[n+1] from 2 GiB on; `packed` uint8[offsets[-1]].
 
-    Notes
-    -----
     O(bytes), one pass per distinct length: a slice of known length moves as one element.
     """
     offsets = np.zeros(len(length) + 1, np.int64)

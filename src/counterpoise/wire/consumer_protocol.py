@@ -61,10 +61,8 @@ class Assignment:
 def decode_subscription(data: bytes) -> Subscription:
     """The subscription in `data`.
 
-    Raises
-    ------
-    WireError
-        Truncated, a negative version, or null if the protocol has none. Bytes after the last field are ignored.
+    Raises `WireError` if bytes are truncated, the version is negative, or null stands where the protocol has none. Bytes after
+    the last field are ignored.
     """
     reader = Reader(data, lenient_text=True)
     version = _version(reader)

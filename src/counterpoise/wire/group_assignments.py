@@ -25,8 +25,6 @@ def encode_assignments(
 
     Returns bytes per member; partitions ascend within a topic.
 
-    Notes
-    -----
     O(P + M), vectorised. Memory: about 40 bytes a partition besides the result.
     """
     partition = _by_owner(owner, n_members)

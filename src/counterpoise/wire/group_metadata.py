@@ -52,8 +52,6 @@ def decode_group(
 ) -> GroupMetadata:
     """Read the metadata of all members; never raises, whatever the bytes.
 
-    Notes
-    -----
     O(bytes), vectorised over members. Equal to reading member by member with `decode_subscription` and `claims`.
     """
     data, starts = padded(metadata)

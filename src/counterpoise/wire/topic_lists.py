@@ -57,10 +57,8 @@ def scan(
 ) -> Entries:
     """Read the lists that begin at `at` (with their int32 count) and must end by `limit`.
 
-    Notes
-    -----
-    As many steps of O(lists still open) as the longest list has entries; a few long lists are walked one by one.
-    A count is believed only as far as the bytes go. Entries of lists that turn out broken are left out.
+    As many steps of O(lists still open) as the longest list has entries; a few long lists are walked one by one. A count is
+    believed only as far as the bytes go. Entries of lists that turn out broken are left out.
     """
     int32_at, int16_at = windows(data, np.dtype(">i4")), windows(data, np.dtype(">i2"))
     exists = at + 4 <= limit

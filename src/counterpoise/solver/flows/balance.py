@@ -59,8 +59,6 @@ def decompose(
 ) -> tuple[Blocks, Quotas]:
     """Split topic classes and member classes into blocks in which the quotas are feasible; the blocks and their quotas.
 
-    Notes
-    -----
     One maximum flow per depth of the split; the edges left shrink with every depth. A block is final when its quotas (the floor
     of each member, ceiling slots through a shared node) take all its units. Otherwise the minimum cut splits it.
     """

@@ -44,8 +44,6 @@ def quotas(
 ) -> Quotas:
     """Divide ``units[b]`` units among the members of each block b.
 
-    Notes
-    -----
     O(M) with equal capacities and no offsets; otherwise O(M log(units * capacity**2)), exact integers throughout.
     """
     inside = block >= 0

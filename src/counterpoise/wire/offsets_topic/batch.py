@@ -65,8 +65,6 @@ def decode_commits(
 
     `row` and `rest` together hold every row once. Equal to the row-wise decoder on every row.
 
-    Notes
-    -----
     O(K + n), vectorised; rows in a form that brokers do not write cost a row-wise decoding each.
     """
     decoded_keys = keys if isinstance(keys, KeyColumns) else decode_keys(keys)
