@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from counterpoise.pipeline.history.arrow_assignments import assignments
 from counterpoise.pipeline.history.inputs import inputs_of, replayable
 from counterpoise.pipeline.history.replay_fold import BY_LAG, CLOSED_LOOP, OBSERVED, REPLAY, Replay, comparable
-from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
 from counterpoise.wire.user_data import encode_sticky
 from tests.pipeline.pieces_of_folds import replays_of_group
 from tests.pipeline.rows import created, generation, member, tombstone
@@ -171,9 +171,7 @@ def test_nested_assignments_keep_members_without_partitions() -> None:
     inputs = inputs_of(
         generation(1, member("b-1", {"t": [1, 0], "u": [0]}, topics=("t", "u")), member("a-1", {})), "eager", None, None
     )
-    plan = PlanRow(
-        inputs.group.member_ids, inputs.client_ids, inputs.group.topic_names, inputs.problem.topic_start, inputs.recorded
-    )
+    plan = inputs, inputs.recorded
     first, second = assignments([plan, plan]).to_pylist()
     assert first == second
     assert first == [

@@ -8,9 +8,9 @@ from dataclasses import fields
 import pyarrow as pa
 
 from counterpoise.metrics import Metrics
+from counterpoise.pipeline.history.arrow_assignments import assignments
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.topic_skew import skew_of
-from counterpoise.pipeline.records.arrow_assignments import PlanRow, assignments
 from counterpoise.pipeline.schemas import MEASURED_REPLAYS
 
 __all__ = ["MEASURED_REPLAYS", "PendingReplays", "replay_batch"]
@@ -44,19 +44,11 @@ class PendingReplays:
 def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
     """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`; plans that replays share are converted once."""
     columns = _columns(pending)
-    number: dict[tuple[int, int], int] = {}
-    plans: list[PlanRow] = []
-    place = []
-    for _, replay in pending:  # `pending` keeps the objects alive, so ids are unique
-        key = (id(replay.inputs), id(replay.owner))
-        if key not in number:
-            number[key] = len(plans)
-            inputs, names = replay.inputs, replay.inputs.group
-            start = inputs.problem.topic_start
-            plans.append(PlanRow(names.member_ids, inputs.client_ids, names.topic_names, start, replay.owner))
-        place.append(number[key])
+    of = {(id(one.inputs), id(one.owner)): (one.inputs, one.owner) for _, one in pending}  # `pending` keeps the objects alive
+    number = {key: at for at, key in enumerate(of)}
+    place = pa.array([number[id(one.inputs), id(one.owner)] for _, one in pending], pa.int32())
     plain = [pa.array(columns[field.name], field.type) for field in MEASURED_REPLAYS if field.name != "assignment"]
-    return pa.RecordBatch.from_arrays([*plain, assignments(plans).take(pa.array(place, pa.int32()))], schema=MEASURED_REPLAYS)
+    return pa.RecordBatch.from_arrays([*plain, assignments(list(of.values())).take(place)], schema=MEASURED_REPLAYS)
 
 
 def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.source.anonymous import anonymous
-from counterpoise.pipeline.storage.files import parquet_writer, storage_errors
 from counterpoise.pipeline.stored.tables import NO_DAY
+from counterpoise.pipeline.tables.one_file import OneFile
 
 __all__ = ["NO_TIME", "ByDay"]
 
@@ -22,22 +22,12 @@ NO_TIME = np.iinfo(np.int64).min
 
 
 class ByDay:
-    """Files of one table, one per day.
+    """Files of one table, one per day; `name` returns the name of a new file for a day. Names in rows are hashed with `salt`.
 
-    Parameters
-    ----------
-    name : callable
-        Returns the name of a new file for a day.
-    schema : pyarrow.Schema
-    rising : sequence of str
-        Columns of integers and times that rise slowly from row to row: delta encoding takes a third of the size, and is faster.
-    single : sequence of str
-        Columns in which hardly any value occurs twice; written without a dictionary.
-    spanned : sequence of str, optional
-        Columns with statistics (minimum and maximum per row group), by which readers skip row groups; default: all that are not
-        nested. They take a fifth of the time of writing, and those of names are useless if every row group has all groups.
-    salt : str, optional
-        Names are hashed with it when they are written.
+    `rising`: columns of integers and times that rise slowly from row to row: delta encoding takes a third of the size, and is
+    faster. `single`: columns in which hardly any value occurs twice; written without a dictionary. `spanned`: columns with
+    statistics (minimum and maximum per row group), by which readers skip row groups; default: all that are not nested. They take
+    a fifth of the time of writing, and those of names are useless if every row group has all groups.
     """
 
     def __init__(
@@ -50,12 +40,11 @@ class ByDay:
         salt: str | None = None,
     ) -> None:
         self._name, self._schema, self._salt = name, schema, salt
-        self._writers: dict[int, pq.ParquetWriter] = {}
+        self._writers: dict[int, OneFile] = {}
         often = [one for field in schema if field.name not in (*rising, *single) for one in _leaves(field.name, field.type)]
         self._options: dict[str, Any] = {"use_dictionary": often, "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED")}
         plain = [field.name for field in schema if not pa.types.is_nested(field.type)]
         self._options["write_statistics"] = plain if spanned is None else list(spanned)
-        self.files: dict[str, str] = {}
         self.rows = 0
         self.first: int | None = None
         self.last: int | None = None
@@ -63,10 +52,14 @@ class ByDay:
     def __enter__(self) -> ByDay:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for day, writer in self._writers.items():
-            with storage_errors(self.files[_date(day)]):
-                writer.close()
+    def __exit__(self, *error: object) -> None:
+        for writer in self._writers.values():
+            writer.__exit__(*error)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Day -> its file."""
+        return {_date(day): one.file for day, one in self._writers.items() if one.file is not None}
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -91,10 +84,8 @@ class ByDay:
 
     def _write(self, day: int, rows: pa.RecordBatch) -> None:
         if day not in self._writers:
-            place = self.files[_date(day)] = self._name(_date(day))
-            self._writers[day] = parquet_writer(place, self._schema, compression="snappy", store_schema=False, **self._options)
-        with storage_errors(self.files[_date(day)]):
-            self._writers[day].write_batch(rows)
+            self._writers[day] = OneFile(partial(self._name, _date(day)), self._schema, **self._options)
+        self._writers[day].write(rows)
 
 
 def _date(day: int) -> str:

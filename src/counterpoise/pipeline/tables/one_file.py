@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,18 +14,12 @@ __all__ = ["OneFile"]
 
 
 class OneFile:
-    """A writer of one file; `name` returns the name of a new file.
+    """A writer of one file; `name` returns the name of a new file, `options` are those of `pyarrow.parquet.ParquetWriter`."""
 
-    Attributes
-    ----------
-    file : str, optional
-        Its path or URI; None: there are no rows yet.
-    """
-
-    def __init__(self, name: Callable[[], str], schema: pa.Schema) -> None:
-        self._name, self._schema = name, schema
+    def __init__(self, name: Callable[[], str], schema: pa.Schema, **options: Any) -> None:
+        self._name, self._schema, self._options = name, schema, options
         self._writer: pq.ParquetWriter | None = None
-        self.file: str | None = None
+        self.file: str | None = None  # its path or URI; None: there are no rows yet
 
     def __enter__(self) -> OneFile:
         return self
@@ -40,6 +35,6 @@ class OneFile:
             return
         if self._writer is None or self.file is None:
             self.file = self._name()
-            self._writer = parquet_writer(self.file, self._schema, store_schema=False)
+            self._writer = parquet_writer(self.file, self._schema, store_schema=False, **self._options)
         with storage_errors(self.file):
             self._writer.write_table(pa.table([rows[name] for name in self._schema.names], schema=self._schema))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,50 +10,45 @@ import pyarrow as pa
 from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.arrays import run_starts
+from counterpoise.pipeline.history.inputs import Inputs
 from counterpoise.pipeline.schemas import ASSIGNMENT
 
-__all__ = ["PlanRow", "assignments"]
+__all__ = ["Plan", "assignments"]
 
+Plan = tuple[Inputs, Int32]
+"""The input of a generation, and the owner of each partition, int32[P]; negative: none."""
 _TOPIC_PARTITIONS = ASSIGNMENT.value_type.field("assigned").type
 
 
-@dataclass(frozen=True)
-class PlanRow:
-    """One plan: names in code order, `topic_start` int64[T+1], `owner` int32[P] (negative: none)."""
-
-    member_ids: Sequence[str]
-    client_ids: Sequence[str | None]
-    topic_names: Sequence[str]
-    topic_start: Int64
-    owner: Int32
-
-
-def assignments(plans: Sequence[PlanRow]) -> pa.Array:
+def assignments(plans: Sequence[Plan]) -> pa.Array:
     """One list per plan: every member in code order with its topics in code order, partitions ascending.
 
     O(P log P) in NumPy for all plans together; Python loops are over plans, members and topics only.
     """
     index, lengths, topic, runs = _runs(plans)
     lists = _lists(pa.array(index.astype(np.int32)), lengths)
-    topics = _texts([plan.topic_names for plan in plans]).take(pa.array(topic))
+    topics = _texts([inputs.group.topic_names for inputs, _ in plans]).take(pa.array(topic))
     entries = pa.StructArray.from_arrays([topics, lists], fields=list(_TOPIC_PARTITIONS.value_type))
     assigned = _lists(entries, runs)
-    members, clients = _texts([plan.member_ids for plan in plans]), _texts([plan.client_ids for plan in plans])
+    members, clients = (
+        _texts([inputs.group.member_ids for inputs, _ in plans]),
+        _texts([inputs.client_ids for inputs, _ in plans]),
+    )
     rows = pa.StructArray.from_arrays([members, clients, assigned], fields=list(ASSIGNMENT.value_type))
-    return _lists(rows, np.array([len(plan.member_ids) for plan in plans], np.int64))
+    return _lists(rows, np.array([inputs.problem.n_members for inputs, _ in plans], np.int64))
 
 
-def _runs(plans: Sequence[PlanRow]) -> tuple[Int64, Int64, Int64, Int64]:
+def _runs(plans: Sequence[Plan]) -> tuple[Int64, Int64, Int64, Int64]:
     """(partition indices by owner and topic, length of each run, topic of each run, runs per member).
 
     Members and topics are numbered through over all plans.
     """
     if not plans:
         return tuple(np.zeros(0, np.int64) for _ in range(4))  # type: ignore[return-value]
-    owners = np.concatenate([plan.owner for plan in plans]).astype(np.int64)
-    starts = [plan.topic_start for plan in plans]
+    owners = np.concatenate([owner for _, owner in plans]).astype(np.int64)
+    starts = [inputs.problem.topic_start for inputs, _ in plans]
     size = np.concatenate([start[1:] - start[:-1] for start in starts])
-    members = np.array([len(plan.member_ids) for plan in plans])
+    members = np.array([inputs.problem.n_members for inputs, _ in plans])
     topic = np.repeat(np.arange(len(size)), size)
     index = ranks_in_runs(size)
     first_member = np.repeat(np.cumsum(members) - members, [int(start[-1]) for start in starts])
