@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from counterpoise.pipeline.history.causes import Difference
 
 __all__ = ["FOLD_VERSION", "from_text", "to_text"]
 
-FOLD_VERSION = 10
+FOLD_VERSION = 11
 """Version of the saved states of all folds; increased when a field changes."""
 _MARK = "\0"
 """A key that no record can contain; its value is the type of the value beside it."""
@@ -25,7 +26,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_text(state: Mapping[str, Any]) -> str:
-    """The state of a fold: nested dicts, lists, texts, numbers, bytes, times, int32 and int64 arrays."""
+    """The state of a fold: nested dicts, counters, lists, texts, numbers, bytes, times, int32 and int64 arrays."""
     return json.dumps(_packed(state), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -40,6 +41,8 @@ def from_text(text: str) -> dict[str, Any]:
 
 
 def _packed(value: Any) -> Any:
+    if isinstance(value, Counter):
+        return {_MARK: "counter", "of": sorted(value.items())}
     if isinstance(value, Mapping):
         return {key: _packed(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -67,6 +70,8 @@ def _unpacked(value: Any) -> Any:
         return b64decode(of)
     if kind == "time":
         return _EPOCH + of * _MICROSECOND
+    if kind == "counter":
+        return Counter(dict(of))
     if kind == "difference":
         return Difference(*_unpacked(of))
     return np.frombuffer(b64decode(of), np.dtype(kind)).copy()

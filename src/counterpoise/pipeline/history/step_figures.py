@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -38,70 +38,40 @@ class StepFigures:
         self._causes: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         self._members: set[int] = set()
-        self._leaders: set[str] = set()
+        self._leaders: Counter[str] = Counter()
         self._left_at: dict[str, datetime] = {}
         self._clients: dict[str, str] = {}
         self._latency: Counter[int] = Counter()
         self._slowest: tuple[int, int | None, str | None, datetime | None] = (-1, None, None, None)
-        self._recent: deque[tuple[datetime, tuple[str, ...]]] = deque()
+        self._recent: list[tuple[datetime, tuple[str, ...]]] = []
         self._storm: tuple[int, datetime | None, float, tuple[str, ...]] = (0, None, 0.0, ())
         self._peaks = {"members_peak": 0, "idle_peak": 0}
         self._last: Row | None = None
-        self._last_with_members: Row | None = None
+        self._with_members: Row | None = None  # the last step with members, if it is not the last step
         self._first: Row | None = None
         self._failed: tuple[int | None, datetime | None] = (None, None)
         self._restarted: Counter[str] = Counter()
         self._leavers: Counter[str] = Counter()
         if state:
-            self._restore(state)
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        self._kinds, self._causes, self._counts = (Counter(state[name]) for name in ("kinds", "causes", "counts"))
-        self._members, self._leaders = set(state["members"].tolist()), set(state["leaders"])
-        self._left_at, self._clients = state["left_at"], state["clients"]
-        self._latency = Counter(dict(state["latency"]))
-        self._recent = deque((at, tuple(names)) for at, names in state["recent"])
-        (most, slowest, leader, when), (size, start, seconds, clients) = state["slowest"], state["storm"]
-        self._slowest, self._storm = (most, slowest, leader, when), (size, start, seconds, tuple(clients))
-        self._peaks, self._first, self._last = state["peaks"], state["first"], state["last"]
-        self._failed = (state["failed"][0], state["failed"][1])
-        self._restarted, self._leavers = Counter(state["restarted"]), Counter(state["leavers"])
-        self._last_with_members = state["last"] if state["last_has_members"] else state["last_with_members"]
+            vars(self).update(state)
+            self._members = set(state["_members"].tolist())
 
     @property
     def state(self) -> dict[str, Any]:
         """The figures, for `fold_state.to_text`; empty before the first step."""
-        if self._last is None or self._first is None:
-            return {}
-        same = self._last_with_members is self._last
-        return {
-            "kinds": self._kinds,
-            "causes": self._causes,
-            "counts": self._counts,
-            "members": np.array(sorted(self._members), np.int64),
-            "leaders": sorted(self._leaders),
-            "left_at": self._left_at,
-            "clients": self._clients,
-            "latency": sorted(self._latency.items()),
-            "recent": list(self._recent),
-            "slowest": self._slowest,
-            "storm": self._storm,
-            "peaks": self._peaks,
-            "failed": self._failed,
-            "restarted": self._restarted,
-            "leavers": self._leavers,
-            "first": {name: self._first[name] for name in ("log_ts", "complete")},
-            "last": _saved_columns(self._last),
-            "last_has_members": same,
-            "last_with_members": None if same or self._last_with_members is None else _saved_columns(self._last_with_members),
-        }
+        members = np.array(sorted(self._members), np.int64)
+        return {} if self._last is None else {**vars(self), "_members": members}
 
     def add(self, step: Row) -> None:
         """Add the next step."""
-        self._first = self._first or step
+        self._first = self._first or {name: step[name] for name in ("log_ts", "complete")}
         if step["kind"] != "cooperative_followup":
             self._add_peaks()
-        self._last = step
+        if self._last is not None and self._last["n_members"]:
+            self._with_members = self._last
+        if step["n_members"]:
+            self._with_members = None
+        self._last = {name: step[name] for name in _OF_STEP}
         self._kinds[step["kind"]] += 1
         self._counts["failed_generations"] += step["missed_generations"] or 0
         if step["missed_generations"] and self._failed[0] is None:
@@ -116,8 +86,6 @@ class StepFigures:
             self._count_storm(step)
         if step["sync_latency_ms"] is not None:
             self._add_latency(step)
-        if step["n_members"]:
-            self._last_with_members = step
 
     def _add_peaks(self) -> None:
         step = self._last
@@ -155,7 +123,7 @@ class StepFigures:
         names = {member["member_id"]: str(member["client_id"]) for member in step["assignment"]}
         self._recent.append((now, tuple(names[m] for m in step["joined"] if m in names)))
         while now - self._recent[0][0] > STORM_WINDOW:
-            self._recent.popleft()
+            self._recent.pop(0)
         if len(self._recent) > self._storm[0]:
             start = self._recent[0][0]
             clients = Counter(client for _, joined in self._recent for client in joined)
@@ -163,7 +131,7 @@ class StepFigures:
 
     def _add_latency(self, step: Row) -> None:
         self._latency[step["sync_latency_ms"]] += 1
-        self._leaders.add(step["leader_library"] or "unknown")
+        self._leaders[step["leader_library"] or "unknown"] += 1
         if step["sync_latency_ms"] > self._slowest[0]:
             names = {member["member_id"]: member["client_id"] for member in step["assignment"]}
             self._slowest = (step["sync_latency_ms"], step["generation"], names.get(step["leader"]), step["log_ts"])
@@ -178,7 +146,7 @@ class StepFigures:
         waiting = set(last["joined"]) if self._in_first_round(last) else set()
         without = [m for m in last["assignment"] if not any(entry["partitions"] for entry in m["assigned"])]
         idle = [str(m["client_id"]) for m in without if m["member_id"] not in waiting]
-        known = self._last_with_members or last
+        known = self._with_members or last
         return {
             "group_type": self._type(last),
             "protocol_type": known["protocol_type"],
@@ -245,7 +213,3 @@ def _busiest(assignment: Sequence[Row]) -> list[str]:
 
 def _most(clients: Counter[str]) -> list[str]:
     return sorted(clients, key=lambda client: (-clients[client], client))[:_NAMED]
-
-
-def _saved_columns(step: Row) -> dict[str, Any]:
-    return {name: step[name] for name in _OF_STEP}
