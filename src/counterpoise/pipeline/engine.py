@@ -238,8 +238,7 @@ class Engine:
     def last_record_time(self, cluster: str) -> int | None:
         """The time of the last scanned record of a cluster, in microseconds; None: it has no record."""
         mine = [one for one in self.scanned if one["cluster"] == cluster]
-        times = [one["times"][1] for one in mine if one["times"]] + [kind[4] for one in mine for kind in one["kinds"]]
-        return max((at for at in times if at is not None), default=None)
+        return max((one["times"][1] for one in mine if one["times"]), default=None)
 
     def topic_names(self) -> dict[str, str]:
         """Topic id -> name, by the commits of all clusters and by metadata."""

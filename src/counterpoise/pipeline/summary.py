@@ -41,17 +41,15 @@ _GROUPS = ("n", "members", "compared", "matched", "fidelity_below_one", "cut", "
 
 def count_records(scanned: Iterable[Manifest], folded: Iterable[Manifest]) -> dict[str, Any]:
     """``from, to, records`` of the summary, and the number of commits that look `transactional`, by the manifests of tasks."""
-    sums, kinds, deleted, times = Counter[str](), Counter[int | None](), Counter[int | None](), list[int | None]()
+    sums, kinds, deleted, times = Counter[str](), Counter[int | None](), Counter[int | None](), list[int]()
     for one in scanned:
         sums.update({name: one[name] for name in ("errors", "tombstones", "decoded", "transactional")})
         sums["error_rows"] += one["tables"]["decode_errors"]["rows"]
         times += one["times"] or ()
-        for kind, n, gone, first, last in one["kinds"]:  # None: the key is too short to have a type
+        for kind, n, gone in one["kinds"]:  # None: the key is too short to have a type
             kinds[kind] += n
             deleted[kind] += gone
-            times += first, last
     sums["error_rows"] += sum(one["tables"]["decode_errors"]["rows"] for one in folded)
-    known = [moment_of(at) for at in times if at is not None]
     by_type = {str(kind): kinds[kind] for kind in sorted(kinds, key=lambda kind: (kind is None, kind or 0))}
     commits = sums["decoded"] + sums["errors"]
     records = {
@@ -64,8 +62,8 @@ def count_records(scanned: Iterable[Manifest], folded: Iterable[Manifest]) -> di
         "errors": sums["error_rows"],
         "by_type": {"1": commits, **by_type} if commits else by_type,
     }
-    begin, end = iso(min(known, default=None)), iso(max(known, default=None))
-    return {"from": begin, "to": end, "records": records, "transactional": sums["transactional"]}
+    begin, end = (moment_of(pick(times)) if times else None for pick in (min, max))
+    return {"from": iso(begin), "to": iso(end), "records": records, "transactional": sums["transactional"]}
 
 
 def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ shuffled as they are.
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ class _Scan:
         self._spans, self._first = OffsetSpans(), NEVER
         self._rows = self._bytes = 0
         self._counts = dict.fromkeys(("errors", "tombstones", "decoded", "transactional"), 0)
-        self._kinds: dict[int | None, list[Any]] = {}
+        self._kinds, self._deleted = Counter[int | None](), Counter[int | None]()
         self._times: tuple[int, int] | None = None
         self._last: dict[int, tuple[int, int]] = {}
         self._before_begin: dict[int, tuple[int, int]] = {}
@@ -131,7 +132,7 @@ class _Scan:
             "before_begin": [[partition, *place] for partition, place in self._before_begin.items()],
             "skipped": self._skipped,
             "early": self._early,
-            "kinds": list(self._kinds.values()),
+            "kinds": [[kind, n, self._deleted[kind]] for kind, n in self._kinds.items()],
             "names": sorted(self._names),
             "flushes": self._flushes,
             "bytes": self._bytes,
@@ -151,7 +152,9 @@ class _Scan:
         others, lost = decoded.rest[~damaged], decoded.rest[damaged]
         before = self._records_before(batch, others, decoded)
         self._add_records(batch, others)
-        self._count(decoded, time, self._add_errors(batch, lost), len(lost))
+        self._count(decoded, len(lost))
+        if len(lost):
+            self._write_errors(plain(batch.take(pa.array(lost))))
         chosen = np.flatnonzero(keys.chosen[decoded.key])
         if len(chosen) < good.num_rows:
             good, time, before = good.take(pa.array(chosen)), time[chosen], before[chosen]
@@ -191,8 +194,11 @@ class _Scan:
         rows = rows_from(batch, begin, self._spec.window)
         self._skipped |= rows.num_rows < batch.num_rows
         self._spans.add(rows)
-        first = pc.min(rows.column("timestamp")).cast(pa.int64()).as_py()
-        self._first = self._first if first is None else min(first, self._first)
+        times = pc.min_max(rows.column("timestamp").cast(pa.int64())).as_py()
+        if times["min"] is not None:
+            self._first = min(times["min"], self._first)
+            first, last = self._times or (times["min"], times["max"])
+            self._times = min(times["min"], first), max(times["max"], last)
         return rows
 
     def _records_before(self, batch: pa.RecordBatch, others: Int64, decoded: CommitBatch) -> Int64:
@@ -228,43 +234,23 @@ class _Scan:
         self._record_bytes += rows.nbytes
 
     def _count_kinds(self, rows: pa.RecordBatch) -> None:
-        """Records by type (null: the key is too short): number, deletions, first and last time."""
-        keys, stamps = rows.column("key").to_pylist(), rows.column("timestamp").cast(pa.int64())
+        """Count records, and tombstones among them, by type (None: the key is too short)."""
+        keys, deleted = rows.column("key").to_pylist(), rows.column("value").is_null().to_pylist()
         types = [None if key is None or len(key) < 2 else int.from_bytes(key[:2], "big", signed=True) for key in keys]
-        gone = rows.column("value").is_null().cast(pa.int64())
-        table = pa.table([pa.array(types, pa.int32()), gone, stamps], ["t", "gone", "ts"])
-        figures = [("gone", "count"), ("gone", "sum"), ("ts", "min"), ("ts", "max")]
-        for row in table.group_by("t", use_threads=False).aggregate(figures).to_pylist():
-            known = self._kinds.setdefault(row["t"], [row["t"], 0, 0, None, None])
-            known[1] += row["gone_count"]
-            known[2] += row["gone_sum"]
-            known[3] = min((one for one in (known[3], row["ts_min"]) if one is not None), default=None)
-            known[4] = max((one for one in (known[4], row["ts_max"]) if one is not None), default=None)
-
-    def _add_errors(self, batch: pa.RecordBatch, lost: Int64) -> Int64:
-        """Write commits that cannot be decoded to `decode_errors`; returns their times."""
-        if not len(lost):
-            return np.zeros(0, np.int64)
-        rows = plain(batch.take(pa.array(lost)))
-        self._write_errors(rows)
-        return np.asarray(rows.column("timestamp").drop_null().cast(pa.int64()))
+        self._kinds.update(types)
+        self._deleted.update(compress(types, deleted))
 
     def _write_errors(self, rows: pa.RecordBatch) -> None:
         for raw in rows.to_pylist():
             for error in error_rows(raw):
                 self._errors.add(error, 200 + 2 * len(raw["value"] or b""))
 
-    def _count(self, decoded: CommitBatch, time: Int64, lost_times: Int64, lost: int) -> None:
+    def _count(self, decoded: CommitBatch, lost: int) -> None:
         counts = self._counts
         counts["errors"] += lost
         counts["tombstones"] += int(np.count_nonzero(decoded.deleted))
         counts["decoded"] += len(decoded.row)
         counts["transactional"] += int(np.count_nonzero((decoded.version >= 4) & ~decoded.has_topic_id))
-        for times in (time, lost_times):
-            if len(times):
-                low, high = int(times.min()), int(times.max())
-                known = self._times or (low, high)
-                self._times = min(low, known[0]), max(high, known[1])
 
     def _aggregate(self, good: pa.RecordBatch, decoded: CommitBatch, chosen: Int64, time: Int64, before: Int64) -> None:
         key, offset = decoded.key[chosen], good.column("log_offset").to_numpy()
