@@ -1,10 +1,11 @@
-"""smoke.py core|all WHEEL: tries an installed counterpoise, away from its sources; exits 1 at the first thing amiss."""
+"""smoke.py core|all|kafka-python|aiokafka WHEEL: tries an installed counterpoise; exits 1 at the first thing amiss."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from importlib import metadata
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,13 @@ EXTRAS = (
     *("duckdb", "aws_msk_iam_sasl_signer"),
 )
 NAMED_EXTRAS = {"aiokafka", "all", "cli", "connect", "follow", "kafka-python", "live", "msk", "report", "spark", "sql"}
+CLIENTS = {
+    "kafka-python": {"kafka-python"},
+    "aiokafka": {"aiokafka", "async-timeout", "packaging", "typing-extensions"},
+}
+"""What each extra for a consumer brings."""
+MEGABYTES, SECONDS = 130, 0.1
+"""CPU time of counterpoise's own modules; NumPy and the client take twice as long."""
 GROUP = {
     "topics": {"t1": 3},
     "members": [{"id": "a", "topics": ["t1"], "owned": {"t1": [2]}, "generation": 1}, {"id": "b", "topics": ["t1"]}],
@@ -22,6 +30,9 @@ GROUP = {
 
 def main(kind: str, wheel: str) -> None:
     """Run every check of one kind of installation."""
+    if kind in CLIENTS:
+        check_consumer(kind)
+        return
     check_files(wheel)
     check_import()
     check_plan()
@@ -50,6 +61,25 @@ def check_import() -> None:
     claim("site-packages" in Path(home).parts, f"counterpoise comes from {home}")
     loaded = {name.partition(".")[0] for name in modules}
     claim(not loaded & {*EXTRAS, "scipy"}, f"import counterpoise loads {sorted(loaded & {*EXTRAS, 'scipy'})}")
+
+
+def check_consumer(client: str) -> None:
+    """What a consumer installs, without pip: only these packages, at most 130 MB, and 0.1 s for the import."""
+    home = Path(sysconfig.get_path("purelib"))
+    tools = ("pip", "setuptools", "_distutils_hack", "pkg_resources", "distutils-precedence")
+    files = [file for file in home.rglob("*") if file.is_file() and not file.relative_to(home).parts[0].startswith(tools)]
+    size = sum(file.stat().st_size for file in files) / 1e6
+    brought = {one.name.lower().replace("_", "-") for one in metadata.distributions()} - {*tools}
+    claim(brought == {"counterpoise", "msgspec", "numpy"} | CLIENTS[client], f"{client} brings {', '.join(sorted(brought))}")
+    claim(size <= MEGABYTES, f"{client}: a consumer installs {size:.0f} MB; the limit is {MEGABYTES}")
+    module = f"counterpoise.clients.{client.replace('-', '_')}"
+    code = (
+        f"from time import process_time as now; start = now(); import numpy, {client.partition('-')[0]}; others = now(); "
+        f"import {module}; print(now() - others, others - start)"
+    )
+    own, others = min([float(one) for one in run(sys.executable, "-I", "-c", code).split()] for _ in range(10))
+    claim(own <= SECONDS, f"import {module} takes {own:.2f} s of CPU time of its own; the limit is {SECONDS}")
+    print(f"wheel, {client}: {size:.0f} MB in all; CPU time of the import: {own:.2f} s, and NumPy and the client {others:.2f} s")
 
 
 def check_plan() -> None:

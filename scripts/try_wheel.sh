@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds the wheel and the sdist, installs the wheel in fresh environments outside the source tree, and tries it there:
-# once alone (the core must run without any extra), once with the extra `all` at the locked versions.
+# once alone (the core must run without any extra), with each client (size, time to import), and with the extra `all` at the locked versions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -20,6 +20,12 @@ pip_install() {
 "$root/.venv/bin/python" -m venv core
 pip_install core "$wheel"
 core/bin/python -I smoke.py core "$wheel"
+
+for client in kafka-python aiokafka; do
+    "$root/.venv/bin/python" -m venv "$client"
+    pip_install "$client" "${wheel}[$client]"
+    "$client/bin/python" -I smoke.py "$client" "$wheel"
+done
 
 "$root/.venv/bin/python" -m venv all
 pip_install all "${wheel}[all]"
