@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -35,22 +35,30 @@ def installed(folder: Path, points: dict[str, str]) -> Path:
     return folder
 
 
-def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(site), str(EXAMPLE), *sys.path])
+def run(site: Path, *words: str, example: Path = EXAMPLE) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(site), str(example), *sys.path])
     return subprocess.run(
         [sys.executable, *words], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
     )
 
 
-def test_an_installed_strategy_plans_and_is_listed(tmp_path: Path) -> None:
-    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]["counterpoise.strategies"]
-    site = installed(tmp_path, points)
+def test_the_example_package_is_built_and_installed_plans_and_is_listed(tmp_path: Path) -> None:
+    """By pip, from a copy of its sources alone; its own test passes there."""
+    site, source = tmp_path / "site", tmp_path / "source"
+    shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("__pycache__"))
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", *offline, "--target", str(site), str(source)]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {file.name for file in site.glob("*.py")} == {"least_loaded.py", "least_loaded_consumer.py"}
     (tmp_path / "group.json").write_text(json.dumps(GROUP))
-    done = run(site, *MAIN, "plan", str(tmp_path / "group.json"), "-s", "least-loaded", "--json")
-    assert json.loads(done.stdout)["assignment"] == {"a": {"t": [0, 2]}, "b": {"t": [1, 3]}}, done.stderr
-    listed = run(site, "-c", "import counterpoise; print(counterpoise.strategies())").stdout
+    plan = run(site, *MAIN, "plan", str(tmp_path / "group.json"), "-s", "least-loaded", "--json", example=site)
+    assert json.loads(plan.stdout)["assignment"] == {"a": {"t": [0, 2]}, "b": {"t": [1, 3]}}, plan.stderr
+    listed = run(site, "-c", "import counterpoise; print(counterpoise.strategies())", example=site).stdout
     assert listed.startswith("('range', ")
     assert listed.endswith("'lag-sticky', 'least-loaded')\n")
+    tested = run(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(source / "test_least_loaded.py"), example=site)
+    assert (tested.returncode, "1 passed" in tested.stdout) == (0, True), tested.stdout + tested.stderr
 
 
 @pytest.mark.parametrize(
