@@ -1,4 +1,4 @@
-"""Keys of the offsets topic: the record type, and what the record is about. Never flexible."""
+"""Keys of the offsets topic: the record type, and what the record is about. They have one version, and it is not flexible."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from counterpoise.errors import WireError
+from counterpoise.wire.offsets_topic.engine import read_value, write_value
+from counterpoise.wire.offsets_topic.schema import INT32, STRING, wire
 from counterpoise.wire.primitives import Reader, Writer
 
 __all__ = ["GroupKey", "Key", "MemberKey", "OffsetKey", "RecordType", "RegexKey", "decode_key", "encode_key", "known_type"]
@@ -43,39 +45,41 @@ class RecordType(IntEnum):
 class OffsetKey:
     """Key of types 0 and 1."""
 
-    group: str
-    topic: str
-    partition: int
+    group: str = wire(STRING)
+    topic: str = wire(STRING)
+    partition: int = wire(INT32)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
     """Key of the types that describe a group."""
 
-    group: str
+    group: str = wire(STRING)
 
 
 @dataclass(frozen=True, slots=True)
 class MemberKey:
     """Key of the types that describe a member."""
 
-    group: str
-    member: str
+    group: str = wire(STRING)
+    member: str = wire(STRING)
 
 
 @dataclass(frozen=True, slots=True)
 class RegexKey:
     """Key of type 16."""
 
-    group: str
-    regex: str
+    group: str = wire(STRING)
+    regex: str = wire(STRING)
 
 
 Key: TypeAlias = OffsetKey | GroupKey | MemberKey | RegexKey
-
-
-_MEMBER_TYPES = frozenset(RecordType(number) for number in (5, 7, 8, 10, 13, 14, 19, 21, 22))
-_OFFSET_TYPES = frozenset((RecordType.OFFSET_COMMIT_LEGACY, RecordType.OFFSET_COMMIT))
+_LAYOUTS: dict[RecordType, type[Key]] = {
+    **dict.fromkeys(RecordType, GroupKey),
+    **dict.fromkeys((RecordType.OFFSET_COMMIT_LEGACY, RecordType.OFFSET_COMMIT), OffsetKey),
+    **dict.fromkeys(map(RecordType, (5, 7, 8, 10, 13, 14, 19, 21, 22)), MemberKey),
+    RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION: RegexKey,
+}
 
 
 def known_type(number: int) -> bool:
@@ -90,16 +94,7 @@ def decode_key(key: bytes) -> tuple[RecordType, Key]:
     if not known_type(number):
         raise WireError(0, "record_type", f"{number} is not known")
     record_type = RecordType(number)
-    group = reader.text("group")
-    decoded: Key
-    if record_type in _OFFSET_TYPES:
-        decoded = OffsetKey(group, reader.text("topic"), reader.int32("partition"))
-    elif record_type in _MEMBER_TYPES:
-        decoded = MemberKey(group, reader.text("member"))
-    elif record_type is RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION:
-        decoded = RegexKey(group, reader.text("regex"))
-    else:
-        decoded = GroupKey(group)
+    decoded: Key = read_value(_LAYOUTS[record_type], reader, 0, flexible=False)
     reader.end("key")
     return record_type, decoded
 
@@ -108,17 +103,7 @@ def encode_key(record_type: RecordType, key: Key) -> bytes:
     """The bytes of a key; `WireError` when it is not of the form that `record_type` has."""
     writer = Writer()
     writer.int16(record_type, "record_type")
-    writer.text(key.group, "group")
-    match key:
-        case OffsetKey() if record_type in _OFFSET_TYPES:
-            writer.text(key.topic, "topic")
-            writer.int32(key.partition, "partition")
-        case MemberKey() if record_type in _MEMBER_TYPES:
-            writer.text(key.member, "member")
-        case RegexKey() if record_type is RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION:
-            writer.text(key.regex, "regex")
-        case GroupKey() if record_type not in _OFFSET_TYPES | _MEMBER_TYPES | {RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION}:
-            pass
-        case _:
-            raise writer.fail("key", f"{type(key).__name__} is not the key of record type {int(record_type)}")
+    if type(key) is not _LAYOUTS[record_type]:
+        raise writer.fail("key", f"{type(key).__name__} is not the key of record type {int(record_type)}")
+    write_value(key, writer, 0, flexible=False)
     return writer.getvalue()
