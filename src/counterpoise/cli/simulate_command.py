@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def command(
         raise OptionError("--cluster and --capacity go with --members N")
     given, past = _given(scenario, audit, group)
     if library is not None:
-        given = replace(given, members=[replace(each, library=library) for each in given.members])
+        given = given.with_library(library)
     outcomes = simulate(given, strategy_names(names) or DEFAULT_STRATEGIES)
     if picture:
         _write(picture, draw_outcomes(given.name, outcomes))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
 
 from counterpoise.errors import ScenarioError
 from counterpoise.simulation.scenario_faults import faults
@@ -12,8 +14,7 @@ from counterpoise.simulation.scenario_parts import Event, MemberGroup, Timing
 __all__ = ["Scenario"]
 
 
-@dataclass(frozen=True)
-class Scenario:
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A group's life.
 
     Attributes
@@ -34,7 +35,7 @@ class Scenario:
     members: Sequence[MemberGroup]
     events: Sequence[Event] = ()
     duration: float = 0.0
-    timing: Timing = field(default_factory=Timing)
+    timing: Timing = Timing()
     about: str = ""
 
     def __post_init__(self) -> None:
@@ -44,3 +45,7 @@ class Scenario:
         """
         for fault in faults(self.topics, self.members, self.events, self.duration, self.timing):
             raise ScenarioError(fault)
+
+    def with_library(self, name: str) -> Scenario:
+        """The same with this client library for all members."""
+        return replace(self, members=[replace(each, library=name) for each in self.members])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
+
+from msgspec.structs import fields
 
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.errors import CounterpoiseError, ScenarioError

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from counterpoise.errors import ScenarioError
+from counterpoise.errors import ScenarioError, SnapshotError
 from counterpoise.simulation.scenario import Scenario
-from counterpoise.simulation.scenario_parts import Event, MemberGroup, Timing
-from counterpoise.snapshot.json_text import UNREADABLE, text_of
+from counterpoise.snapshot.json_text import UNREADABLE, fitted, text_of
 
 __all__ = ["load", "read_scenario", "ready_scenarios"]
 
@@ -31,10 +28,9 @@ def read_scenario(text: str, *, toml: bool) -> Scenario:
     except (ValueError, *UNREADABLE) as error:  # TOML: also a number of too many digits
         raise ScenarioError(f"not {'TOML' if toml else 'JSON'}: {error}") from None
     try:
-        return msgspec.convert(_known_fields(value), Scenario)
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).replace("`", "").partition(" - at ")
-        raise ScenarioError(f"{where.removeprefix('$.') or 'scenario'}: {what}") from None
+        return fitted(value, Scenario, "", "docs/simulate.md has the fields")
+    except SnapshotError as error:
+        raise ScenarioError(str(error)) from None
 
 
 def load(name: str) -> Scenario:
@@ -58,19 +54,3 @@ def load(name: str) -> Scenario:
 def ready_scenarios() -> tuple[str, ...]:
     """Names of the scenarios that come with the package."""
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in _LIBRARY.iterdir() if entry.name.endswith(".toml")))
-
-
-def _known_fields(value: Any) -> Any:
-    """msgspec ignores unknown fields of dataclasses; a misspelt field must not pass."""
-    if not isinstance(value, Mapping):
-        raise ScenarioError("scenario: expected an object with name, topics and members")
-    places: list[tuple[str, Any, Any]] = [("scenario", value, Scenario), ("timing", value.get("timing", {}), Timing)]
-    for field, kind in (("members", MemberGroup), ("events", Event)):
-        listed = value.get(field, [])
-        places += [(f"{field}[{at}]", item, kind) for at, item in enumerate(listed if isinstance(listed, list) else [])]
-    for path, item, kind in places:
-        names = [entry.name for entry in fields(kind)]
-        for name in item if isinstance(item, Mapping) else ():
-            if name not in names:
-                raise ScenarioError(f"{path}: unknown field {name}; there are: {', '.join(names)}")
-    return value

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["Event", "MemberGroup", "Timing"]
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long things take, in seconds; the defaults are Kafka's."""
 
     session_timeout: float = 45.0
@@ -26,8 +26,7 @@ class Timing:
     """Commit and clean-up of an application that gives partitions up."""
 
 
-@dataclass(frozen=True)
-class MemberGroup:
+class MemberGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`count` members alike: ``name-00``, ``name-01``, ... (just ``name`` if count is 1)."""
 
     name: str
@@ -50,8 +49,7 @@ class MemberGroup:
         return [self.name, *names[1:]] if self.count == 1 and wanted else names
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One thing that happens at a time (seconds): see `scenario_faults.ACTIONS` for the fields each action reads."""
 
     at: float
