@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
+from counterpoise.pipeline.decode import decoded
 from counterpoise.pipeline.records.commits import COMMIT_COLUMNS
 from counterpoise.pipeline.records.errors import error_rows
+from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
+from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.wire.offsets_topic import decode_record
 
@@ -156,3 +160,19 @@ def commit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 def undecided(batch: pa.RecordBatch) -> Any:
     """The rows of raw records that are no commits, or damaged ones."""
     return KeyDictionary().commits(batch)[1].rest
+
+
+generation_batches = partial(decoded, generation_row, GENERATION_COLUMNS)
+modern_batches = partial(decoded, modern_row, MODERN_COLUMNS)
+
+
+def generation_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The classic generations among raw records."""
+    rows = (generation_row(raw, decode_record(raw["key"], raw["value"])) for raw in batch.to_pylist())
+    return [row for row in rows if row is not None]
+
+
+def modern_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The records of KIP-848, share and streams groups among raw records."""
+    rows = (modern_row(raw, decode_record(raw["key"], raw["value"])) for raw in batch.to_pylist())
+    return [row for row in rows if row is not None]

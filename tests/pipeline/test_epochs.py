@@ -17,11 +17,21 @@ from counterpoise.pipeline.history.modern_fold import NAMES, ModernFold
 from counterpoise.pipeline.history.protocol_fold import ProtocolFold
 from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, STEP_COLUMNS, Replay
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
-from counterpoise.pipeline.records.generations import generation_rows
-from counterpoise.pipeline.records.modern import modern_rows
 from tests.pipeline.conftest import COLUMNS, SHOP
 from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told
-from tests.pipeline.rows import NAMED, created, epoch, generation, member, member_848, modern, target, tombstone
+from tests.pipeline.rows import (
+    NAMED,
+    created,
+    epoch,
+    generation,
+    generation_rows,
+    member,
+    member_848,
+    modern,
+    modern_rows,
+    target,
+    tombstone,
+)
 
 Row = dict[str, Any]
 

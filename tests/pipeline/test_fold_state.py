@@ -14,9 +14,8 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.history.causes import Difference
 from counterpoise.pipeline.history.fold_state import from_text, to_text
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
-from counterpoise.pipeline.records.generations import generation_batches
-from counterpoise.pipeline.records.modern import modern_batches
 from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told
+from tests.pipeline.rows import generation_batches, modern_batches
 
 
 @pytest.fixture(scope="module")

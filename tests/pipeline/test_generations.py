@@ -7,11 +7,10 @@ from dataclasses import replace
 import pyarrow as pa
 
 from counterpoise.pipeline.history.inputs import replayable
-from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.wire.offsets_topic import RecordType, decode_record
 from counterpoise.wire.offsets_topic.records import Record, encode_value
 from counterpoise.wire.offsets_topic.values import GroupMetadataValue
-from tests.pipeline.rows import errors_in
+from tests.pipeline.rows import errors_in, generation_rows
 
 
 def test_a_member_that_is_there_twice_costs_its_generation_only(raw: pa.RecordBatch) -> None:

@@ -24,11 +24,10 @@ import pytest
 
 from counterpoise.pipeline.history.modern_fold import NAMES
 from counterpoise.pipeline.history.steps import steps_of_group
-from counterpoise.pipeline.records.generations import generation_rows
-from counterpoise.pipeline.records.modern import modern_rows
 from counterpoise.pipeline.schemas import REBALANCES
 from tests.pipeline.conftest import COLUMNS
 from tests.pipeline.pieces_of_folds import history_of
+from tests.pipeline.rows import generation_rows, modern_rows
 
 FOLDER = Path(__file__).parents[1] / "data" / "recorded" / "kafka39"
 TRUTH = json.loads((FOLDER / "truth.json").read_text(encoding="utf-8"))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.wire.user_data import decode_sticky
 from tests.pipeline.record_members import GROUPS, PARTITIONS
+from tests.pipeline.rows import generation_rows
 
 RECORDS = Path(__file__).parents[1] / "data" / "recorded" / "members" / "consumer_offsets.parquet"
 LIBRARIES = {

@@ -8,9 +8,7 @@ from itertools import chain
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.records.generations import generation_rows
-from counterpoise.pipeline.records.modern import modern_rows
-from tests.pipeline.rows import commit_batch, errors_in, undecided
+from tests.pipeline.rows import commit_batch, errors_in, generation_rows, modern_rows, undecided
 
 
 @pytest.fixture(scope="module")

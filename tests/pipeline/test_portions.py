@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.history import steps
-from counterpoise.pipeline.records.generations import AT_ONCE, generation_batches, generation_rows, portions
+from counterpoise.pipeline.records.generations import AT_ONCE, portions
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.group_records import group_records
 from counterpoise.pipeline.synthetic.lives import life
+from tests.pipeline.rows import generation_batches, generation_rows
 
 MEMBERS, PARTITIONS = 600, 3000
 

@@ -18,14 +18,13 @@ from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import NewSamples
-from counterpoise.pipeline.records.generations import generation_rows
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.layout import check_source, checked_files, count_records
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, utc_micros
 from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.storage.files import join, write_bytes
-from tests.pipeline.rows import commit_batch, errors_in
+from tests.pipeline.rows import commit_batch, errors_in, generation_rows
 from tests.s3_server import upload
 
 if TYPE_CHECKING:

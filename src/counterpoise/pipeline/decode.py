@@ -5,8 +5,9 @@ The audit does not use this module; both use the decoders in `records`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -15,16 +16,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from counterpoise.pipeline.records.commits import COMMIT_COLUMNS
 from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
-from counterpoise.pipeline.records.generations import generation_batches
-from counterpoise.pipeline.records.modern import modern_batches
+from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row, portions
+from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
 from counterpoise.pipeline.source.sources import check_columns
-from counterpoise.wire.offsets_topic import decode_record
+from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
 
-__all__ = ["decode_errors", "group_generations", "modern_group_records", "offset_commits"]
+__all__ = ["decode_errors", "decoded", "group_generations", "modern_group_records", "offset_commits"]
 
 _AFTER_COMMITS, _AFTER_METADATA = b"\x00\x02", b"\x00\x03"
+Decoded: TypeAlias = Record | Tombstone | Undecodable
 _Kernel: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -43,13 +45,13 @@ def group_generations(records: DataFrame, cluster: str = "default") -> DataFrame
     raw = check_columns(records, "records").where(
         (fn.col("key") >= fn.lit(_AFTER_COMMITS)) & (fn.col("key") < fn.lit(_AFTER_METADATA))
     )
-    return _stage(raw, generation_batches, GROUP_GENERATIONS, cluster)
+    return _stage(raw, partial(decoded, generation_row, GENERATION_COLUMNS), GROUP_GENERATIONS, cluster)
 
 
 def modern_group_records(records: DataFrame, cluster: str = "default") -> DataFrame:
     """Table `modern_group_records`: one row per record of a KIP-848, share or streams group."""
     raw = check_columns(records, "records").where(fn.col("key") >= fn.lit(_AFTER_METADATA))
-    return _stage(raw, modern_batches, MODERN_GROUP_RECORDS, cluster)
+    return _stage(raw, partial(decoded, modern_row, MODERN_COLUMNS), MODERN_GROUP_RECORDS, cluster)
 
 
 def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
@@ -58,6 +60,16 @@ def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
     A generation with damaged bytes of a member is in this table and in `group_generations`.
     """
     return _stage(check_columns(records, "records"), _error_batches, DECODE_ERRORS, cluster)
+
+
+def decoded(
+    row_of: Callable[[Mapping[str, Any], Decoded], Mapping[str, Any] | None], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Raw records -> the rows that `row_of` returns for a raw record and its decoded form, a few at a time; None: no row."""
+    for batch in batches:
+        for portion in portions(batch):
+            rows = [row_of(raw, decode_record(raw["key"], raw["value"])) for raw in portion.to_pylist()]
+            yield pa.RecordBatch.from_pylist([row for row in rows if row is not None], schema=schema)
 
 
 def _commit_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -26,13 +26,13 @@ from counterpoise.pipeline.capture.backup.dump_folder import DumpCounts, folder_
 from counterpoise.pipeline.capture.backup.segments import from_segments
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.history.steps import steps_of_group
-from counterpoise.pipeline.records.generations import generation_batches
 from counterpoise.pipeline.source.layout import check_source, count_records
 from counterpoise.pipeline.source.sources import read_capture
 from tests.java import java_home
 from tests.kafka_broker import LIBS, SETTINGS, Broker
 from tests.pipeline.capture.test_segments import varint
 from tests.pipeline.capture.traffic import commit, open_transaction, transact
+from tests.pipeline.rows import generation_batches
 
 if TYPE_CHECKING:
     pass

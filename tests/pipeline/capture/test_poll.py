@@ -22,8 +22,6 @@ from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.capture.group_poll import SeenGroup, SeenMember
 from counterpoise.pipeline.capture.polled_records import Change, PolledHistory
 from counterpoise.pipeline.history.steps import steps_of_group
-from counterpoise.pipeline.records.generations import generation_batches
-from counterpoise.pipeline.records.modern import modern_batches
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
@@ -31,6 +29,7 @@ from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import command, eventually, following, once
 from tests.pipeline.capture.traffic import commit
 from tests.pipeline.pieces_of_folds import history_of
+from tests.pipeline.rows import generation_batches, modern_batches
 
 IDS = {"t": bytes(range(16)), "u": bytes(range(1, 17))}
 

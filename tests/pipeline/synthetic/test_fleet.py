@@ -15,14 +15,13 @@ import pytest
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.history.steps import steps_of_group
-from counterpoise.pipeline.records.generations import generation_batches
-from counterpoise.pipeline.records.modern import modern_batches
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.storage.files import join, list_folder, read_bytes
 from counterpoise.pipeline.synthetic.capture import Written, log_partition, synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
 from tests.pipeline.pieces_of_folds import history_of
+from tests.pipeline.rows import generation_batches, modern_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -80,12 +80,7 @@ class Sampler:
 
     def taken(self) -> list[Sample | SourceError]:
         """Samples since the last call, and the errors of samples that failed."""
-        samples: list[Sample | SourceError] = []
-        while True:
-            try:
-                samples.append(self._taken.get_nowait())
-            except Empty:
-                return samples
+        return [self._taken.get_nowait() for _ in range(self._taken.qsize())]
 
     def stop(self) -> None:
         """End the thread."""

@@ -77,16 +77,9 @@ def _cause(
     grown = _grown(*sizes)
     changed = protocols[0] is not None and protocols[1] is not None and protocols[0] != protocols[1]
     words += subscribed + grown + ([f"protocol {protocols[0]} -> {protocols[1]}"] if changed else [])
-    detail = "; ".join(words)
-    if joined and left:
-        return "join_leave", detail
-    if joined or left:
-        return ("join" if joined else "leave"), detail
-    if subscribed:
-        return "subscription", detail
-    if grown:
-        return "partition_count", detail
-    return ("protocol" if changed else "unknown"), detail
+    kinds = (("join_leave", joined and left), ("join", joined), ("leave", left), ("subscription", subscribed))
+    others = (("partition_count", grown), ("protocol", changed))
+    return next((kind for kind, shown in (*kinds, *others) if shown), "unknown"), "; ".join(words)
 
 
 def changed_subscriptions(before: Sequence[Row], now: Sequence[Row]) -> list[str]:

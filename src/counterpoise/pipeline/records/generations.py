@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -11,18 +10,16 @@ import pyarrow as pa
 
 from counterpoise.errors import InvariantError, WireError
 from counterpoise.pipeline.records.libraries import leader_library, library_of
-from counterpoise.pipeline.records.place import nowhere, place_of
+from counterpoise.pipeline.records.place import moment_of, nowhere, place_of
 from counterpoise.pipeline.schemas import GROUP_GENERATIONS
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
-from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
+from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
 
 __all__ = [
     "AT_ONCE",
     "GENERATION_COLUMNS",
-    "generation_batches",
     "generation_row",
-    "generation_rows",
     "member_faults",
     "portions",
     "topic_partitions",
@@ -31,17 +28,9 @@ __all__ = [
 GENERATION_COLUMNS = GROUP_GENERATIONS.remove(0)
 """`GROUP_GENERATIONS` without the cluster."""
 _LATEST_MS = 253_402_300_799_999
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AT_ONCE = 1 << 20
 """Bytes of Arrow that are converted to Python objects at once (these take ten to twenty times as much)."""
 _ROWS_AT_ONCE = 64
-
-
-def generation_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Raw records -> rows of `GENERATION_COLUMNS`; other records than group metadata are skipped."""
-    for batch in batches:
-        for portion in portions(batch):
-            yield pa.RecordBatch.from_pylist(list(generation_rows(portion)), schema=GENERATION_COLUMNS)
 
 
 def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -50,14 +39,6 @@ def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     at_once = max(1, min(_ROWS_AT_ONCE, int(AT_ONCE / max(of_row, 1.0))))
     for start in range(0, batch.num_rows, at_once):
         yield batch.slice(start, at_once)
-
-
-def generation_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows of one batch ``key, value, partition, offset, timestamp``."""
-    for raw in batch.to_pylist():
-        row = generation_row(raw, decode_record(raw["key"], raw["value"]))
-        if row is not None:
-            yield row
 
 
 def generation_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:
@@ -117,7 +98,7 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
         "protocol": value.protocol,
         "generation": value.generation,
         "leader": value.leader,
-        "state_ts": _EPOCH + timedelta(milliseconds=stamp) if 0 <= stamp <= _LATEST_MS else None,
+        "state_ts": moment_of(stamp * 1000) if 0 <= stamp <= _LATEST_MS else None,
         "value_version": record.version,
         "deleted": False,
         "members": members,

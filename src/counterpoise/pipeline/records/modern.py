@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
-import pyarrow as pa
-
 from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import MODERN_GROUP_RECORDS
-from counterpoise.wire.offsets_topic import MemberKey, Record, RegexKey, Tombstone, Undecodable, decode_record, uuid_text
+from counterpoise.wire.offsets_topic import MemberKey, Record, RegexKey, Tombstone, Undecodable, uuid_text
 
-__all__ = ["MODERN_COLUMNS", "modern_batches", "modern_row", "modern_rows", "payload"]
+__all__ = ["MODERN_COLUMNS", "modern_row", "payload"]
 
 MODERN_COLUMNS = MODERN_GROUP_RECORDS.remove(0)
 """`MODERN_GROUP_RECORDS` without the cluster."""
 _CLASSIC = (0, 1, 2)
 _OF_MEMBER = ("client_id", "rebalance_timeout_ms")
 _EPOCHS = ("epoch", "assignment_epoch", "member_epoch")
-
-
-def modern_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Raw records -> rows of `MODERN_COLUMNS`; classic records are skipped."""
-    for batch in batches:
-        yield pa.RecordBatch.from_pylist(list(modern_rows(batch)), schema=MODERN_COLUMNS)
-
-
-def modern_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows of one batch ``key, value, partition, offset, timestamp``."""
-    for raw in batch.to_pylist():
-        row = modern_row(raw, decode_record(raw["key"], raw["value"]))
-        if row is not None:
-            yield row
 
 
 def modern_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from counterpoise.pipeline.synthetic.fleet import GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.lives import Person, Step
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, encode_assignment, encode_subscription
 from counterpoise.wire.offsets_topic import GroupKey, MemberKey, RecordType, encode_key, encode_value
+from counterpoise.wire.offsets_topic.records import VALUES
 from counterpoise.wire.offsets_topic.values import (
     AssignedTopic,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -166,10 +167,4 @@ def _reached(epoch: int, held: tuple[AssignedTopic, ...]) -> ConsumerGroupCurren
     )
 
 
-_KINDS: dict[type, RecordType] = {
-    ConsumerGroupMetadataValue: RecordType.CONSUMER_GROUP_METADATA,
-    ConsumerGroupMemberMetadataValue: RecordType.CONSUMER_GROUP_MEMBER_METADATA,
-    TargetAssignmentMetadataValue: RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
-    TargetAssignmentMemberValue: RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
-    ConsumerGroupCurrentMemberAssignmentValue: RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-}
+_KINDS: dict[type, RecordType] = {layout.cls: kind for kind, layout in VALUES.items()}
