@@ -131,9 +131,7 @@ class InvariantError(CounterpoiseError):
 class SubscriptionWarning(UserWarning):
     """Members subscribe to topics that the group does not have: a spelling mistake, or a topic that is still to be created.
 
-    Parameters
-    ----------
-    subscribers : mapping of topic to number of members
+    `subscribers`: the number of members by topic.
     """
 
     def __init__(self, subscribers: Mapping[str, int]) -> None:

@@ -57,10 +57,7 @@ def live_lag(config: Mapping[str, Any], group_id: str, *, reset: str = "latest",
 class LagReader:
     """Reads a source within a time limit.
 
-    Attributes
-    ----------
-    outcomes : Counter
-        How often the lag was "read" in time for the topics asked for, was "kept" from an earlier read, or was "missing".
+    `outcomes` counts how often the lag was "read" in time for the topics asked for, "kept" from an earlier read, or "missing".
     """
 
     def __init__(self, source: LagSource, within_s: float) -> None:

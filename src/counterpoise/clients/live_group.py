@@ -43,28 +43,17 @@ class PartitionState:
 
 @dataclass(frozen=True)
 class LiveGroup:
-    """A group now.
+    """A group now."""
 
-    Attributes
-    ----------
-    group : Group
-        Members, topics and lag (unknown lags count as 0 there); every member counts as a subscriber of every topic
-        that a member holds, because an admin client cannot see subscriptions.
-    state, strategy : str
-        As the coordinator says ("STABLE"; "" if no strategy is elected).
-    partitions : tuple of PartitionState
-        Sorted by topic, then index.
-    client_ids : mapping of member id to client id
-    faults : tuple of str
-        What could not be read, in words; empty when all was answered.
-    """
-
+    # Members, topics and lag (unknown lags count as 0 there); every member counts as a subscriber of every topic that a member
+    # holds, because an admin client cannot see subscriptions
     group: Group
+    # state, strategy: as the coordinator says ("STABLE"; "" if no strategy is elected)
     state: str
     strategy: str
-    partitions: tuple[PartitionState, ...]
-    client_ids: Mapping[str, str]
-    faults: tuple[str, ...] = field(default=())
+    partitions: tuple[PartitionState, ...]  # Sorted by topic, then index
+    client_ids: Mapping[str, str]  # Member id -> client id
+    faults: tuple[str, ...] = field(default=())  # What could not be read, in words; empty when all was answered
 
 
 def read_live_group(

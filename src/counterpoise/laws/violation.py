@@ -63,14 +63,7 @@ class Violation:
 
 
 class Words:
-    """How messages call members and partitions: by code, or by name if names are given.
-
-    Parameters
-    ----------
-    problem : Problem
-    member_ids, topic_names : sequences of str, optional
-        In code order.
-    """
+    """How messages call members and partitions: by code, or by name if names are given (in code order)."""
 
     def __init__(self, problem: Problem, member_ids: Sequence[str] | None = None, topic_names: Sequence[str] | None = None):
         self._start = problem.topic_start

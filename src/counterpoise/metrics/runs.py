@@ -12,13 +12,7 @@ __all__ = ["Runs", "owned_by_subscribers", "subscribed", "topic_spreads", "withi
 
 
 class Runs:
-    """Runs of entries of any length, end to end; a run may be empty.
-
-    Attributes
-    ----------
-    length, start : int64[N]
-    total : int
-    """
+    """N runs of entries of any length, end to end; a run may be empty. `length` and `start` are int64[N]."""
 
     def __init__(self, length: Int64) -> None:
         self.length = length

@@ -15,28 +15,15 @@ __all__ = ["Scenario"]
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A group's life.
-
-    Attributes
-    ----------
-    name : str
-    topics : mapping of name to partition count, at the start
-    members : sequence of MemberGroup
-    events : sequence of Event
-    duration : float
-        Seconds simulated; 0 means until the group has settled after the last event.
-    timing : Timing
-    about : str
-        One sentence for people.
-    """
+    """A group's life."""
 
     name: str
-    topics: Mapping[str, int]
+    topics: Mapping[str, int]  # Name -> partition count, at the start
     members: Sequence[MemberGroup]
     events: Sequence[Event] = ()
-    duration: float = 0.0
+    duration: float = 0.0  # Seconds simulated; 0 means until the group has settled after the last event
     timing: Timing = Timing()
-    about: str = ""
+    about: str = ""  # One sentence for people
 
     def __post_init__(self) -> None:
         """Check everything that can be checked before a run.

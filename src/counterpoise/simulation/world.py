@@ -26,24 +26,14 @@ def milliseconds(seconds: float) -> int:
 
 
 class World:
-    """A discrete-event clock. Events of one millisecond run in the order they were scheduled.
-
-    Attributes
-    ----------
-    now : int
-    rest : int
-        Time of the last event that was not a timer: the end of a run without a fixed length.
-    resized : int
-        When a topic last changed its number of partitions; -1: never.
-    counts : int64[T]
-        Partitions of each topic now; topic numbers follow sorted names.
-    """
+    """A discrete-event clock. Events of one millisecond run in the order they were scheduled."""
 
     def __init__(self, topic_names: Iterable[str], topics: Mapping[str, int]) -> None:
-        self.now = self.rest = 0
-        self.resized = -1
+        self.now = self.rest = 0  # `rest`: time of the last event that was not a timer: the end of a run without a fixed length
+        self.resized = -1  # when a topic last changed its number of partitions; -1: never
         self.topic_names = java_order(set(topic_names))
         self.topic_number = {name: number for number, name in enumerate(self.topic_names)}
+        # int64[T]: partitions of each topic now; topic numbers follow sorted names
         self.counts = np.array([topics.get(name, 0) for name in self.topic_names], np.int64)
         self._queue: list[tuple[int, int, bool, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0

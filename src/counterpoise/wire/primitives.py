@@ -72,19 +72,9 @@ def _writing(layout: str) -> Callable[[Writer, int, str], None]:
 class Reader:
     """A cursor over bytes that never reads past the end.
 
-    Parameters
-    ----------
-    data : bytes
-        What to read.
-    position : int
-        Where to begin.
-    lenient_text : bool
-        Read strings as Java does (`java_text`) instead of raising on what is not UTF-8.
-
-    Notes
-    -----
-    Every method takes the name of the field it reads, for the error; each raises `WireError`. No method allocates
-    by a length it has not checked against the bytes that are left.
+    Every method takes the name of the field it reads, for the error; each raises `WireError`. No method allocates by a length it
+    has not checked against the bytes that are left. With `lenient_text` strings are read as Java reads them (`java_text`);
+    otherwise what is not UTF-8 raises.
     """
 
     __slots__ = ("data", "lenient_text", "position")

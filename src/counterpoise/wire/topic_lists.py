@@ -136,15 +136,8 @@ class _Walker:
 
 
 class TopicIndex:
-    """Topic names of a cluster, to be found in buffers by their bytes.
+    """Topic names of a cluster, distinct and in code order, to be found in buffers by their bytes.
 
-    Parameters
-    ----------
-    names : sequence of str
-        In code order, distinct.
-
-    Notes
-    -----
     A name is hashed by its 8-byte words and compared word by word with the one candidate of that hash, so a match is
     exact whatever the bytes.
     """

@@ -30,33 +30,18 @@ class Shares:
 
 
 class Allocation:
-    """Units assigned so far.
-
-    Attributes
-    ----------
-    subscribers : list of int
-        Set of members per topic.
-    left : list of int
-        Units of each topic still to assign.
-    share : list of int
-        An even share of these units, rounded up.
-    assigned : list of list of int
-        Per topic, the members that got at least one unit, at least two, ..
-    slack : ByCount
-        Members by the number of units they lack; empty when everybody has its quota.
-    candidates, at_ceiling, ceiling_slots : int
-        See `Shares`; they change as ceiling slots are assigned.
-    """
+    """Units assigned so far."""
 
     def __init__(
         self, subscribers: list[int], left: list[int], count: list[int], shares: Shares, *, fresh: bool, work: int
     ) -> None:
-        self.subscribers, self.left = subscribers, left.copy()
+        self.subscribers, self.left = subscribers, left.copy()  # per topic: set of members; units still to assign
+        # per topic: an even share of these units, rounded up
         self.share = [-(-units // members) if units else 0 for units, members in zip(left, count, strict=True)]
         self.fresh, self.work = fresh, work
-        self.assigned: list[list[int]] = [[] for _ in subscribers]
+        self.assigned: list[list[int]] = [[] for _ in subscribers]  # per topic: who got at least one unit, at least two, ..
         self._dead_ends: set[int] = set()
-        self.slack = shares.slack
+        self.slack = shares.slack  # empty when everybody has its quota
         self.candidates, self.at_ceiling, self.ceiling_slots = shares.candidates, shares.at_ceiling, shares.ceiling_slots
 
     def fill_least_loaded(self, topics: list[int]) -> list[int]:

@@ -54,15 +54,8 @@ class _Labels:
 class Exchange:
     """Claims that change hands after the free units are assigned as far as possible.
 
-    Parameters
-    ----------
-    allocation : Allocation
-    kept : list of list of int
-        Per topic, the members that hold at least one claim, at least two, ..
-    excess : dict
-        Members by the number of claims they must give up.
-    work : int
-        Topics to visit before giving up.
+    `kept`: per topic, the members that hold at least one claim, at least two, ..; `excess`: members by the number of claims they
+    must give up; `work`: topics to visit before giving up.
     """
 
     def __init__(self, allocation: Allocation, kept: list[list[int]], excess: ByCount, work: int) -> None:

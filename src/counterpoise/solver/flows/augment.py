@@ -17,24 +17,12 @@ UNREACHED = -1
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """A residual network; node 0 is the source, the last node the sink.
+    """A residual network of N nodes and A entries; node 0 is the source, the last node the sink."""
 
-    Attributes
-    ----------
-    start : list of int, N + 1
-        Slice of entries of each node.
-    head : list of int, A
-        Node at which an entry ends, ascending within a node.
-    mate : list of int, A
-        The entry of the opposite direction.
-    slack : list of int, A
-        Residual capacity of each entry; `augment` changes it.
-    """
-
-    start: list[int]
-    head: list[int]
-    mate: list[int]
-    capacity: list[int]
+    start: list[int]  # N + 1: slice of entries of each node
+    head: list[int]  # A: node at which an entry ends, ascending within a node
+    mate: list[int]  # A: the entry of the opposite direction
+    capacity: list[int]  # A: residual capacity (slack) of each entry; `augment` changes it
 
     def augment(self) -> None:
         """Push a maximum flow from source to sink: one blocking flow per shortest path length (Dinic, 1970)."""

@@ -25,11 +25,8 @@ __all__ = ["Arcs", "Bools", "Network"]
 class Arcs:
     """Collects the arcs of a layered network, part by part.
 
-    Parameters
-    ----------
-    **layers : int
-        Size of each layer between source and sink, in order. Every arc must lead to a later layer, and no two arcs may
-        join the same nodes.
+    `layers` are the sizes of the layers between source and sink, in order. Every arc must lead to a later layer, and no two arcs
+    may join the same nodes.
     """
 
     def __init__(self, **layers: int) -> None:
@@ -64,10 +61,7 @@ class Arcs:
 class Network:
     """A layered network, with flow kept between pushes.
 
-    Attributes
-    ----------
-    flow, capacity : int64[A]
-        Of each arc, in the order in which arcs were added; callers may preload flow and raise capacities.
+    `flow` and `capacity` (int64[A]) are in the order in which arcs were added; callers may preload flow and raise capacities.
     """
 
     def __init__(self, parts: dict[str, slice], layers: dict[str, slice], columns: list[Int64]) -> None:
