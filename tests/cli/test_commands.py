@@ -178,10 +178,9 @@ def test_lead_answers_each_line_and_reports_the_bad_one() -> None:
     assert second["error"].startswith("line 2: request: ")
     assert third["error"].startswith("line 3: strategy 'range' has no option 'members'")
     odd = run("lead", stdin=json.dumps(good | {"x\ny": 1}))
-    assert (
-        odd.stderr
-        == "counterpoise: line 1: request: unknown field 'x\\ny'; there are strategy, topics, members, protocol, options, lag, "
-        "capacity\n"
+    assert odd.stderr == (
+        "counterpoise: line 1: request: Object contains unknown field `x\\u000ay`; its fields are strategy, topics, members, "
+        "protocol, options, lag, capacity\n"
     )
     assert result.exit_code == 2
 

@@ -85,14 +85,15 @@ def _plan(data: bytes) -> object:
 
 def _request(data: bytes) -> object:
     asked = read_request(text_of(lambda: data, "request"))
-    counts = asked["topics"].values() if isinstance(asked["topics"], Mapping) else ()
+    counts = asked.topics.values() if isinstance(asked.topics, Mapping) else ()
     sizes = [count.get("partitions") if isinstance(count, Mapping) else count for count in counts]
     if sum(size for size in sizes if isinstance(size, int)) > FEW:
         return None
-    options = check_options(asked["strategy"], asked["options"])
-    lag, weights, protocol = asked["lag"], asked["capacity"], asked["protocol"]
-    topics, members = asked["topics"], asked["members"]
-    return write_answer(lead(asked["strategy"], topics, members, protocol=protocol, lag=lag, capacity=weights, **options))
+    options = check_options(asked.strategy, asked.options)
+    lag, weights, protocol = asked.lag, asked.capacity, asked.protocol
+    return write_answer(
+        lead(asked.strategy, asked.topics, asked.members, protocol=protocol, lag=lag, capacity=weights, **options)
+    )
 
 
 def _dump(data: bytes) -> object:

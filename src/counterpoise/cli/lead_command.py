@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 import click
 
 from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import read_lines
 from counterpoise.cli.render import say
-from counterpoise.errors import CounterpoiseError, SnapshotError
+from counterpoise.errors import CounterpoiseError
 from counterpoise.planning.lead import lead
-from counterpoise.snapshot.json_text import decoded, fields_of
+from counterpoise.snapshot.json_text import decoded, fitted
+from counterpoise.snapshot.parts import LeadLine
 
 __all__ = ["command", "read_request", "write_answer"]
 
@@ -38,9 +38,11 @@ def command(requests: str, _json: bool) -> None:
     for number, line in read_lines(requests):
         try:
             request = read_request(line)
-            name, options = request["strategy"], check_options(request["strategy"], request["options"])
-            lag, weights, protocol = request["lag"], request["capacity"], request["protocol"]
-            answer = lead(name, request["topics"], request["members"], protocol=protocol, lag=lag, capacity=weights, **options)
+            options = check_options(request.strategy, request.options)
+            lag, weights, protocol = request.lag, request.capacity, request.protocol
+            answer = lead(
+                request.strategy, request.topics, request.members, protocol=protocol, lag=lag, capacity=weights, **options
+            )
             say(write_answer(answer))
         except CounterpoiseError as error:
             failed = True
@@ -49,16 +51,10 @@ def command(requests: str, _json: bool) -> None:
     sys.exit(2 if failed else 0)
 
 
-def read_request(line: str | bytes) -> Mapping[str, Any]:
-    """The fields of one request, as `lead` takes and checks them; what may be left out has its default.
-
-    Raises `SnapshotError` if it is no JSON object, or a field is missing or unknown.
-    """
+def read_request(line: str | bytes) -> LeadLine:
+    """One request; `lead` checks its parts. Raises `SnapshotError` if it is no JSON object, or a field is missing or unknown."""
     value = decoded(line, "a request is one JSON object with strategy, topics and members")
-    fields = fields_of(value, "request", ("strategy", "topics", "members"), ("protocol", "options", "lag", "capacity"))
-    if not isinstance(fields.get("options", {}), Mapping):
-        raise SnapshotError("request.options: expected an object of option names and values")
-    return {"protocol": None, "options": {}, "lag": None, "capacity": None, **fields}
+    return fitted(value, LeadLine, "request", "its fields are " + ", ".join(LeadLine.__struct_fields__))
 
 
 def write_answer(assignments: Mapping[str, bytes]) -> str:

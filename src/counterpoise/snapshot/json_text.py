@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from counterpoise.errors import CounterpoiseError, SnapshotError
 
-__all__ = ["UNREADABLE", "decoded", "fields_of", "fitted", "json_lines", "plain", "shown", "text_of", "visible"]
+__all__ = ["UNREADABLE", "decoded", "fitted", "json_lines", "plain", "shown", "text_of", "visible"]
 
 T = TypeVar("T")
 
@@ -71,22 +71,6 @@ def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:
         yield from ((f".{shown(name, str)}", part, kinds[1]) for name, part in value.items())
     elif isinstance(value, list) and len(kinds) == 1:
         yield from ((f"[{at}]", part, kinds[0]) for at, part in enumerate(value))
-
-
-def fields_of(value: object, path: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
-    """An object that holds all required fields, and no others than these and the optional ones.
-
-    Raises `SnapshotError`: the message starts with the path.
-    """
-    if not isinstance(value, Mapping):
-        raise SnapshotError(f"{path}: expected an object with {', '.join(required)}, not {shown(value)}")
-    unknown = sorted(map(str, value.keys() - {*required, *optional}))
-    if unknown:
-        raise SnapshotError(f"{path}: unknown field {shown(unknown[0])}; there are {', '.join([*required, *optional])}")
-    missing = [name for name in required if name not in value]
-    if missing:
-        raise SnapshotError(f"{path}: {missing[0]} is missing")
-    return value
 
 
 def shown(value: object, words: Callable[[object], str] = repr) -> str:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from counterpoise.model.problem import MOST_CAPACITY
 
-__all__ = ["JoinedPart", "Lags", "LeadRequest", "Member", "Parts", "Topic", "Topics"]
+__all__ = ["JoinedPart", "Lags", "LeadLine", "LeadRequest", "Member", "Parts", "Topic", "Topics"]
 
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Weight = Annotated[int, Meta(ge=1, le=MOST_CAPACITY)]
@@ -82,3 +82,15 @@ class LeadRequest(msgspec.Struct):
     members: list[JoinedPart]
     lag: Lags | None
     capacity: dict[str, Weight] | None
+
+
+class LeadLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of `counterpoise lead`; the parts of a LeadRequest in it are not checked yet."""
+
+    strategy: str
+    topics: Any
+    members: Any
+    protocol: str | None = None
+    options: dict[str, Any] = {}
+    lag: Any = None
+    capacity: Any = None
