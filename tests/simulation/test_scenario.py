@@ -19,7 +19,7 @@ from counterpoise.simulation.simulate import simulate
 GOOD: dict[str, Any] = {"name": "s", "topics": {"t": 4}, "members": [{"name": "m", "topics": ["t"], "count": 2}]}
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"topic": {}}, "Object contains unknown field `topic`; docs/simulate.md has the fields"),
+    ({"topic": {}}, "top level: Object contains unknown field `topic`; docs/simulate.md has the fields"),
     ({"topics": {"t": -1}}, "topics.t: -1; expected at least 0"),
     ({"topics": {"t": "x"}}, "topics.t: Expected `int`, got `str`"),
     ({"duration": -1}, "duration: -1.0 is negative"),

@@ -43,7 +43,7 @@ REFUSED = [
         {**T1, "members": [{"id": "a", "typo": 1}]},
         "members[0]: Object contains unknown field `typo`",
     ),
-    ("a list for a group", [], "Expected `object`, got `array`"),
+    ("a list for a group", [], "top level: Expected `object`, got `array`"),
     ("a member that is no object", {**T1, "members": [3]}, "members[0]: Expected `object`, got `int`"),
     ("nothing for claims", {**T1, "members": [{"id": "a", "owned": None}]}, "members[0].owned: Expected `object`, got `null`"),
     (
@@ -51,7 +51,7 @@ REFUSED = [
         {**T1, "members": [{"id": "a", "owned": {"t2": [2**31]}}]},
         "members[0].owned.t2[0]: Expected `int` <= 2147483647",
     ),
-    ("no members", T1, "Object missing required field `members`"),
+    ("no members", T1, "top level: Object missing required field `members`"),
     ("a capacity of zero", {**T1, "members": [{"id": "a", "capacity": 0}]}, "members[0].capacity: Expected `int` >= 1"),
     ("a negative count", {"topics": {"t1": -1}, "members": []}, "topics.t1: Expected `int` >= 0"),
     ("racks of the wrong length", {"topics": {"t": {"partitions": 2, "racks": [[]]}}, "members": []}, "topics.t.racks: 1 lists"),

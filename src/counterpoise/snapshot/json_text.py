@@ -56,7 +56,8 @@ def fitted(value: object, kind: type[T], path: str, advice: str) -> T:
         for place, part, of in _parts(value, kind):  # msgspec names no keys
             fitted(part, of, f"{path}{place}", advice)
         what, _, at = str(error).partition(" - at `$")
-        raise SnapshotError(f"{path}{at.rstrip('`')}: {what}; {advice}".removeprefix(".").removeprefix(": ")) from None
+        where = f"{path}{at.rstrip('`')}".removeprefix(".") or "top level"
+        raise SnapshotError(f"{where}: {what}; {advice}") from None
 
 
 def _parts(value: object, kind: Any) -> Iterator[tuple[str, object, Any]]:
