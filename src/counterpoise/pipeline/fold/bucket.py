@@ -36,48 +36,25 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class FoldSpec:
-    """The parameters of the fold for one cluster.
-
-    Attributes
-    ----------
-    strategies : tuple of str
-    names : mapping
-        Topic id -> name.
-    now_ids : mapping, optional
-        Topic -> its id at the end of the recording.
-    reset : "earliest" or "latest", optional
-        As for `lag_rows`.
-    headroom : float
-        By how much members must be able to do more than is produced: 0.2 is a fifth.
-    watermark : int
-        Rows of lag up to this time, in microseconds, may be final (`snapshot.watermark_of`); `NEVER`: no record follows.
-    """
+    """The parameters of the fold for one cluster."""
 
     strategies: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
-    now_ids: Mapping[str, str] | None = None
-    reset: Reset | None = None
+    names: Mapping[str, str] = field(default_factory=dict)  # Topic id -> name
+    now_ids: Mapping[str, str] | None = None  # Topic -> its id at the end of the recording
+    reset: Reset | None = None  # As for `lag_rows`
+    # Rows of lag up to this time, in microseconds, may be final (`snapshot.watermark_of`); `NEVER`: no record follows
     watermark: int = NEVER
-    headroom: float = 0.2
+    headroom: float = 0.2  # By how much members must be able to do more than is produced: 0.2 is a fifth
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The next records of a bucket's groups in log order.
+    """The next records of a bucket's groups in log order."""
 
-    Attributes
-    ----------
-    records : iterable of mapping
-        Rows of `group_generations` (with `record_type` null) and `modern_group_records`, group by group, each in log order.
-    commits : pyarrow.Table
-        Rows of `AGGREGATE_COLUMNS`; none spans a group record or a sample.
-    until : int
-        No record of a later chunk is before this time, in microseconds.
-    """
-
+    # Rows of `group_generations` (with `record_type` null) and `modern_group_records`, group by group, each in log order
     records: Iterable[Row]
-    commits: pa.Table
-    until: int = NEVER
+    commits: pa.Table  # Rows of `AGGREGATE_COLUMNS`; none spans a group record or a sample
+    until: int = NEVER  # No record of a later chunk is before this time, in microseconds
 
     @classmethod
     def empty(cls) -> Chunk:

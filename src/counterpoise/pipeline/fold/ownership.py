@@ -39,27 +39,18 @@ class Names:
 
 @dataclass(frozen=True)
 class Steps(Columns):
-    """The last steps of each group (`FOLLOWING` of them, and new ones), group by group in log order.
-
-    Attributes
-    ----------
-    group, time, offset : int64
-    ends, withheld : bool
-        The step leaves the group without members; it withholds partitions.
-    cooperative, server : bool
-        The protocol kind of the step.
-    left : list of tuple of int
-        The members that left with it.
-    """
+    """The last steps of each group (`FOLLOWING` of them, and new ones), group by group in log order."""
 
     group: Int64
     time: Int64
     offset: Int64
+    # The step leaves the group without members; it withholds partitions
     ends: Bool
     withheld: Bool
+    # The protocol kind of the step
     cooperative: Bool
     server: Bool
-    left: list[tuple[int, ...]]
+    left: list[tuple[int, ...]]  # The members that left with it
 
     def following(self, by: int) -> Int64:
         """The time of the step `by` places later in the same group; NEVER: there is none."""
@@ -71,37 +62,24 @@ class Steps(Columns):
 
 @dataclass(frozen=True)
 class OwnerSpans(Columns):
-    """Spans of ownership: one row per partition and step that assigns it; in the state sorted by key, time and log offset.
+    """Spans of ownership: one row per partition and step that assigns it; in the state sorted by key, time and log offset."""
 
-    Attributes
-    ----------
-    key, step : int64
-        The partition, and the row of the step in `Steps`; -1: `FOLLOWING` steps have followed, so the other columns are final.
-    time, offset, owner, generation : int64
-        Time and offset of the step, code of the member, generation of the step (-1: none).
-    eager : bool
-        The step is a rebalance that stops all members.
-    recreated : bool
-        The topic was recreated since the last step that assigned any of its partitions.
-    until, nobody_from, closed : int64
-        The time when ownership ends; from which a commit is without an owner; from which commits do not count for the owner's
-        stops. NEVER: when the partition is assigned again.
-    timed : bool
-        Its stop is in the group's figures.
-    """
-
+    # The partition, and the row of the step in `Steps`; -1: `FOLLOWING` steps have followed, so the other columns are final
     key: Int64
     step: Int64
+    # Time and offset of the step, code of the member, generation of the step (-1: none)
     time: Int64
     offset: Int64
     owner: Int64
     generation: Int64
-    eager: Bool
-    recreated: Bool
+    eager: Bool  # The step is a rebalance that stops all members
+    recreated: Bool  # The topic was recreated since the last step that assigned any of its partitions
+    # The time when ownership ends; from which a commit is without an owner; from which commits do not count for the owner's
+    # stops. NEVER: when the partition is assigned again.
     until: Int64
     nobody_from: Int64
     closed: Int64
-    timed: Bool
+    timed: Bool  # Its stop is in the group's figures
 
     def ended(self, steps: Steps) -> OwnerSpans:
         """The spans with `until`, `nobody_from` and `closed` by the known steps."""

@@ -34,29 +34,17 @@ _USEFUL = 1.05
 
 @dataclass
 class Sizing:
-    """The figures of one group that its partitions (`Keys`) do not have; times in microseconds.
+    """The figures of one group that its partitions (`Keys`) do not have; times in microseconds."""
 
-    Attributes
-    ----------
-    since, until : int
-        The begin of the first window, and the end of the last one; until < since: there is none.
-    open : list of int
-        The block that has not ended: its number, begin, end, and records.
-    busiest : list of int
-        Begin, end and records of the busiest block that has ended; empty: none has.
-    sustained, seen : float
-        The highest rate of a member that was behind in a window, and of any member; records per second.
-    windows : int
-        Windows of members that were behind.
-    """
-
+    # The begin of the first window, and the end of the last one; until < since: there is none
     since: int = 0
     until: int = -1
-    open: list[int] | None = None
-    busiest: list[int] | None = None
+    open: list[int] | None = None  # The block that has not ended: its number, begin, end, and records
+    busiest: list[int] | None = None  # Begin, end and records of the busiest block that has ended; empty: none has
+    # The highest rate of a member that was behind in a window, and of any member; records per second
     sustained: float = 0.0
     seen: float = 0.0
-    windows: int = 0
+    windows: int = 0  # Windows of members that were behind
 
     def end_block(self, begin: int, end: int, records: int) -> bool:
         """Whether a block that has ended is the busiest one; one of less than half a block's time is none."""
