@@ -36,7 +36,6 @@ from counterpoise.pipeline.summary import (
     iso,
     lag_note,
     samples_note,
-    sum_manifests,
     sum_records,
     summarize,
     transaction_note,
@@ -203,10 +202,10 @@ class Run:
 
     def _sums_and_notes(self, engine: Engine) -> dict[str, Any]:
         """Sums over records, groups and findings of this audit and those that it continues, and notes, for the summary."""
-        counted, sums = count_records(engine.scanned, engine.folded), sum_manifests(engine.folded)
+        counted = count_records(engine.scanned, engine.folded)
         first, last = engine.lag_times()
         sampled = {"sampled_from": iso(first), "sampled_to": iso(last)}
-        about = sampled | summarize(counted, sums, engine.ranked)
+        about = sampled | summarize(counted, engine.folded, engine.ranked)
         transactional = counted["transactional"]
         if self._saved is not None:
             before = self._saved.sums
@@ -221,7 +220,7 @@ class Run:
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
         known = all(one.source.aborted is not None for one in engine.clusters.values())
         notes += samples_note({name: len(one.ends.conflicting) for name, one in engine.clusters.items()})
-        notes += [*empty_note(about), *transaction_note(transactional, known), *lag_note(sums.with_lag)]
+        notes += [*empty_note(about), *transaction_note(transactional, known), *lag_note(engine.folded)]
         if self._salt is None:
             notes += self._scope.policy.ended(moment_of(max((end or 0 for end in self._ends.values()), default=0)).date())
         else:

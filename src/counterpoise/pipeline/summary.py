@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -17,13 +16,11 @@ from counterpoise.pipeline.source.layout import ENDS_FILE
 __all__ = [
     "MOST_FINDINGS",
     "MOST_GROUPS",
-    "TableSums",
     "count_records",
     "empty_note",
     "iso",
     "lag_note",
     "samples_note",
-    "sum_manifests",
     "sum_records",
     "summarize",
     "transaction_note",
@@ -36,7 +33,9 @@ MOST_GROUPS = 20
 """Maximal number of groups of an action in the summary; the table has all."""
 
 Manifest: TypeAlias = Mapping[str, Any]
-_GROUPS = ("n", "members", "compared", "matched", "fidelity_below_one", "cut", "polled")
+_COUNTS = ("n", "members", "compared", "matched", "fidelity_below_one", "cut", "polled")
+_GROUPS = ("group_type", "protocol", "state", *_COUNTS)
+"""The figures of groups in the manifest of a fold task, by type, protocol and state."""
 
 
 def count_records(scanned: Iterable[Manifest], folded: Iterable[Manifest]) -> dict[str, Any]:
@@ -75,30 +74,18 @@ def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, A
     return sums
 
 
-@dataclass(frozen=True)
-class TableSums:
-    """Sums over the tables."""
-
-    steps: Sequence[tuple[str, str | None, int, int]]
-    # By type, protocol and state: ``n, members, compared, matched, fidelity_below_one, cut, polled``
-    groups: Sequence[Mapping[str, Any]]
-    # By strategy and mode; `stopped_seconds` is the sum over groups for which it is known, null if it is known for none
-    strategies: Sequence[Mapping[str, Any]]
-    # Numbers of observed plans, of those with sampled lag, and for these of unknown lags and of partitions
-    with_lag: Sequence[int]
-
-
-def summarize(counted: Mapping[str, Any], sums: TableSums, found: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary without source, tables and notes, by the results of `count_records`, `sum_manifests` and `rank_all`."""
+def summarize(counted: Mapping[str, Any], folded: Sequence[Manifest], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary without source, tables and notes, by results of `count_records` and `rank_all`, and manifests of fold tasks."""
+    groups = [dict(zip(_GROUPS, row, strict=True)) for one in folded for row in one["groups"]]
     return {
         "counterpoise": __version__,
         **{name: counted[name] for name in ("from", "to", "records")},
-        **_of_groups(sums.groups),
-        "rebalances": _rebalances(sums.steps),
-        "strategies": list(sums.strategies),
+        **_of_groups(groups),
+        "rebalances": _rebalances(row for one in folded for row in one["steps"]),
+        "strategies": _strategies(folded),
         "actions": found["actions"],
         "findings": _findings(found),
-        "data_quality": _quality(sums.groups),
+        "data_quality": _quality(groups),
     }
 
 
@@ -110,9 +97,10 @@ def samples_note(disagreeing: Mapping[str, int]) -> list[str]:
     ]
 
 
-def lag_note(with_lag: Sequence[int]) -> list[str]:
-    """One sentence on unknown lag in replays (`TableSums.with_lag`), or none."""
-    all_, sampled, unknown, partitions = with_lag
+def lag_note(folded: Sequence[Manifest]) -> list[str]:
+    """One sentence on unknown lag in replays, or none; `folded` are manifests of fold tasks."""
+    # Numbers of observed plans, of those with sampled lag, and for these of unknown lags and of partitions.
+    all_, sampled, unknown, partitions = (sum(one["with_lag"][at] for one in folded) for at in range(4))
     if not all_:
         return []
     without = all_ - sampled
@@ -146,7 +134,7 @@ def transaction_note(commits: int, known: bool) -> list[str]:
 
 
 def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    total = {name: sum(row[name] or 0 for row in kinds) for name in _GROUPS}
+    total = {name: sum(row[name] or 0 for row in kinds) for name in _COUNTS}
     fidelity = {"compared": total["compared"], "matched": total["matched"], "groups_below_one": total["fidelity_below_one"]}
     return {
         "groups": {
@@ -169,7 +157,7 @@ _QUALITY = {
     "incomplete_history": ("cut", "compaction removed older generations; record continuously: counterpoise capture --follow"),
     "polled": ("polled", "two rebalances between two polls count as one or none; poll more often: capture --poll-every"),
 }
-"""Kind of a note on data quality -> its column of `_GROUPS`, and its text."""
+"""Kind of a note on data quality -> its column of `_COUNTS`, and its text."""
 
 
 def _quality(kinds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -180,43 +168,37 @@ def _quality(kinds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _by(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, int]:
-    sums: dict[str, int] = {}
+    sums = Counter[str]()
     for row in rows:
         if row[column] is not None:
-            sums[row[column]] = sums.get(row[column], 0) + row["n"]
+            sums[row[column]] += row["n"]
     return dict(sorted(sums.items()))
 
 
-def _rebalances(rows: Sequence[tuple[str, str | None, int, int]]) -> dict[str, Any]:
-    by_kind: dict[str, int] = {}
-    by_cause: dict[str, int] = {}
-    for kind, cause, n, _ in sorted(rows, key=lambda row: (row[0], row[1] or "")):
-        by_kind[kind] = by_kind.get(kind, 0) + n
+def _rebalances(steps: Iterable[Sequence[Any]]) -> dict[str, Any]:
+    by_kind, by_cause, failed = Counter[str](), Counter[str](), 0
+    for kind, cause, n, missed in steps:
+        by_kind[kind] += n
+        failed += missed
         if kind == "rebalance" and cause is not None:
-            by_cause[cause] = by_cause.get(cause, 0) + n
+            by_cause[cause] += n
     return {
-        "total": by_kind.get("rebalance", 0),
-        "generations": by_kind.get("rebalance", 0) + by_kind.get("cooperative_followup", 0),
-        "by_kind": by_kind,
-        "by_cause": by_cause,
-        "failed_generations": int(sum(missed for *_, missed in rows)),
+        "total": by_kind["rebalance"],
+        "generations": by_kind["rebalance"] + by_kind["cooperative_followup"],
+        "by_kind": dict(sorted(by_kind.items())),
+        "by_cause": dict(sorted(by_cause.items())),
+        "failed_generations": failed,
     }
 
 
 def _findings(found: Mapping[str, Any]) -> dict[str, Any]:
-    by_severity: dict[str, int] = {}
-    by_kind: dict[str, int] = {}
+    by_severity, by_kind = Counter[str](), Counter[str]()
     for (severity, kind), n in sorted(found["kinds"].items()):
-        by_severity[severity] = by_severity.get(severity, 0) + n
-        by_kind[kind] = by_kind.get(kind, 0) + n
+        by_severity[severity] += n
+        by_kind[kind] += n
     top = [{**row, "weight": weight_of(row["severity"], row["score"])} for row in found["top"]]
-    return {
-        "total": sum(by_kind.values()),
-        "accepted": found["accepted"],
-        "by_severity": by_severity,
-        "by_kind": by_kind,
-        "top": top,
-    }
+    by = {"by_severity": dict(by_severity), "by_kind": dict(by_kind)}
+    return {"total": by_kind.total(), "accepted": found["accepted"], **by, "top": top}
 
 
 def iso(moment: datetime | None) -> str | None:
@@ -226,38 +208,17 @@ def iso(moment: datetime | None) -> str | None:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def sum_manifests(manifests: Iterable[Manifest]) -> TableSums:
-    """Sum the manifests of fold tasks."""
-    steps: Counter[tuple[str, str | None]] = Counter()
-    missed: Counter[tuple[str, str | None]] = Counter()
-    groups: dict[tuple[Any, ...], list[int]] = {}
+def _strategies(folded: Iterable[Manifest]) -> list[dict[str, Any]]:
+    """Sums by strategy and mode; the stopped seconds are those of groups for which they are known, null without any."""
     runs: dict[tuple[str, str], list[Any]] = {}
     stopped = Counter[tuple[str, str]]()
-    with_lag = [0, 0, 0, 0]
-    for about in manifests:
-        for kind, cause, n, lost in about["steps"]:
-            steps[kind, cause] += n
-            missed[kind, cause] += lost
-        for kind, protocol, state, *figures in about["groups"]:
-            before = groups.get((kind, protocol, state), [0] * len(_GROUPS))
-            groups[kind, protocol, state] = [one + other for one, other in zip(before, figures, strict=True)]
-        for strategy, mode, run in about["runs"]:
+    for one in folded:
+        for strategy, mode, run in one["runs"]:
             known = runs.get((strategy, mode))
             runs[strategy, mode] = run if known is None else sum_runs(known, run)
-        for strategy, mode, ms in about["stopped"]:
+        for strategy, mode, ms in one["stopped"]:
             stopped[strategy, mode] += ms
-        with_lag = [one + other for one, other in zip(with_lag, about["with_lag"], strict=True)]
-    named = ("group_type", "protocol", "state", *_GROUPS)
-    return TableSums(
-        steps=[(kind, cause, n, missed[kind, cause]) for (kind, cause), n in steps.items()],
-        groups=[dict(zip(named, (*key, *groups[key]), strict=True)) for key in sorted(groups, key=_nulls_first)],
-        strategies=[_run(*key, runs[key], stopped.get(key)) for key in sorted(runs, key=lambda key: (key[1], key[0]))],
-        with_lag=with_lag,
-    )
-
-
-def _nulls_first(key: tuple[Any, ...]) -> list[tuple[bool, str]]:
-    return [(part is not None, part or "") for part in key]
+    return [_run(*key, runs[key], stopped.get(key)) for key in sorted(runs, key=lambda key: (key[1], key[0]))]
 
 
 def _run(strategy: str, mode: str, run: list[Any], stopped_ms: int | None) -> dict[str, Any]:

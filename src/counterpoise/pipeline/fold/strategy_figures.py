@@ -20,7 +20,10 @@ METRICS_COLUMNS = (
 )
 """The columns of `metrics` that the figures need."""
 _MILLION = 1_000_000
-_SUMS, _PEAKS = ("moved", "revoked", "balanced", "generations", "millionths", "known"), ("spread", "topic_spread", "lag")
+_SUMS, _PEAKS = (
+    ("moved", "revoked", "balanced", "generations", "millionths", "known"),
+    ("spread_peak", "topic_spread_peak", "lag_peak"),
+)
 _RUN = [
     *((name, "sum") for name in ("moved", "revoked", "balanced")),
     ("generation", "count"),
@@ -158,22 +161,12 @@ def mean_of(millionths: int | None, known: int) -> float | None:
 
 def _run(strategy: str, mode: str, run: Run) -> dict[str, Any]:
     about = dict(zip((*_SUMS, *_PEAKS), run, strict=True))
-    return {
-        "strategy": strategy,
-        "mode": mode,
-        "moved": about["moved"],
-        "revoked": about["revoked"],
-        "spread_peak": about["spread"],
-        "topic_spread_peak": about["topic_spread"],
-        "balanced": about["balanced"],
-        "generations": about["generations"],
-        "lag_peak": about["lag"],
-        "makespan_ratio": mean_of(about["millionths"], about["known"]),
-    }
+    mean = mean_of(about.pop("millionths"), about.pop("known"))
+    return {"strategy": strategy, "mode": mode, **about, "makespan_ratio": mean}
 
 
 def totals(figures: Iterable[StrategyFigures]) -> dict[str, Any]:
-    """Sums over groups, for the summary: `runs` by strategy and mode, and `with_lag` (see `summary.TableSums`)."""
+    """Sums over groups, for the summary: `runs` by strategy and mode, and `with_lag` (see `summary.lag_note`)."""
     runs: dict[tuple[str, str], Run] = {}
     with_lag = [0, 0, 0, 0]
     for one in figures:
