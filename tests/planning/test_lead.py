@@ -138,6 +138,7 @@ def test_wrong_topics_are_named(count: object) -> None:
 @pytest.mark.parametrize(
     ("lag", "capacity", "message"),
     [
+        ({"t": {1, 2}}, None, "lag.t: expected a list of records behind, one per partition, not {1, 2}"),
         ({"t": [1]}, None, "lag.t: 1 numbers, t has 2 partitions"),
         ({"u": [1]}, None, "lag.u: topic does not exist"),
         ([1, 2], None, "lag: Expected `object | null`, got `array`"),

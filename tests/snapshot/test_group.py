@@ -124,6 +124,11 @@ BUILT_WRONG = [
         "topics.a.racks[0][0]: Expected `str | null`, got `int`",
     ),
     ("a list for lags", lambda: ANY({"a": 1}, [], [1]), "lag: Expected `object | null`, got `array`"),
+    (
+        "lags without order",
+        lambda: ANY({"a": 1}, [], {"a": {1}}),
+        "lag.a: expected a list of records behind, one per partition, not {1}",
+    ),
     ("a number for lags", lambda: ANY({"a": 1}, [], {"a": 1}), "lag.a: Expected `array`, got `int`"),
     ("an array of no dimension", lambda: ANY({}, np.array(3)), "members: Expected `array`, got `int`"),
     ("another one", lambda: owned(np.array(3)), "members[0].owned.a: Expected `array`, got `int`"),

@@ -109,10 +109,13 @@ class LagReader:
 
 def _checked(answer: Any, topics: Mapping[str, int]) -> dict[str, list[int]]:
     """What a source answered about these topics, as plain numbers; SnapshotError if it is no lag of theirs."""
-    from counterpoise.snapshot.checks import check_lag, checked
+    from counterpoise.snapshot.checks import check_lag, check_order, checked
     from counterpoise.snapshot.parts import Lags, Topic
 
-    known = {topic: lags for topic, lags in checked(answer, Lags, "lag").items() if topic in topics}
+    if isinstance(answer, Mapping):
+        answer = {topic: lags for topic, lags in answer.items() if topic in topics}
+    check_order(answer)
+    known = checked(answer, Lags, "lag")
     check_lag(known, {topic: Topic(count) for topic, count in topics.items()})
     if sum(map(sum, known.values())) > _MOST:
         raise SnapshotError(f"lag: more than {_MOST} records behind in all; no group is")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -15,7 +15,17 @@ from counterpoise.errors import SnapshotError, some
 from counterpoise.snapshot.json_text import fitted, plain, shown
 from counterpoise.snapshot.parts import Member, Topic, Topics
 
-__all__ = ["FORM", "MOST_PARTITIONS", "check_claims", "check_lag", "check_members", "checked", "counts_of", "known_topics"]
+__all__ = [
+    "FORM",
+    "MOST_PARTITIONS",
+    "check_claims",
+    "check_lag",
+    "check_members",
+    "check_order",
+    "checked",
+    "counts_of",
+    "known_topics",
+]
 
 T = TypeVar("T")
 
@@ -44,6 +54,16 @@ def checked(value: object, kind: type[T], path: str = "", advice: str = FORM) ->
         raise SnapshotError(f"{shown(error.object)} holds half a surrogate pair, which is no text") from None
     except (TypeError, RecursionError) as error:
         raise SnapshotError(f"{error}; {advice}") from None
+
+
+def check_order(lag: object) -> None:
+    """Check that no lags are a set: which partition each is of would depend on the process. `checked` reads sets as lists.
+
+    Raises `SnapshotError` if some are; the message starts with the path.
+    """
+    for topic, lags in lag.items() if isinstance(lag, Mapping) else ():
+        if isinstance(lags, Set):
+            raise SnapshotError(f"lag.{topic}: expected a list of records behind, one per partition, not {shown(lags)}")
 
 
 def known_topics(topics: Topics) -> dict[str, Topic]:
