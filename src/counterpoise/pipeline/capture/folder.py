@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError, StorageError
-from counterpoise.pipeline.capture.columns import ARROW, SAMPLES
+from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC, SAMPLES
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.object_series import ObjectSeries
 from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.storage.files import absolute, first_line, is_local, join, read_if_exists, write_bytes
 from counterpoise.pipeline.storage.writer_lock import WriterLock
 
-__all__ = ["CANNOT_WRITE", "CaptureFolder", "capture_notes", "reason_of"]
+__all__ = ["CANNOT_WRITE", "CaptureFolder", "capture_notes", "reason_of", "write_backup"]
 
 CANNOT_WRITE = (OSError, StorageError)
 """Errors of a disk that is full or a store that is unreachable, for which a following recording waits."""
@@ -121,6 +121,23 @@ class CaptureFolder:
         if not isinstance(about, dict) or os.fspath(about.get("topic", "")) == "":
             raise CaptureError(f"{file}: damaged, or not written by `counterpoise capture`; give another folder")
         return about
+
+
+def write_backup(out: str | Path, source: str, batches: Iterable[pa.RecordBatch], facts: Callable[[], Mapping[str, Any]]) -> None:
+    """Write the records of a backup to a new capture folder, in one file, completely or not at all.
+
+    `facts` are added to ``capture.json``; it is called when all records are read. Raises `CaptureError` if `out` has a capture.
+    """
+    folder = CaptureFolder(out)
+    try:
+        if folder.about or folder.records.pieces:
+            raise CaptureError(f"{out}: holds a capture already; give a new folder")
+        folder.records.append(batches, {})
+        about = {"topic": OFFSETS_TOPIC, "source": source, "isolation": "read_committed", **facts()}
+        folder.write_json("aborted_offsets.json", [])
+        folder.update_about(format=1, **about)
+    finally:
+        folder.close()
 
 
 def capture_notes(folder: str | Path | None) -> list[str]:

@@ -57,14 +57,9 @@ class Follow:
     An update is one `audit` with `since_last`; it writes nothing if the captures have not changed. If the process ends at any
     time, no row is lost or doubled: one manifest makes tables and the state for the next update visible.
 
-    Parameters
-    ----------
-    sources : mapping
-        Cluster name -> capture folder, which another process or thread writes.
-    write_report : callable, optional
-        Writes the report from the tables; called after updates with new records, at most every `Pace.report` seconds.
-    on_status, watch : callable, optional
-        ``on_status(status)`` and ``watch()``, called some times a second; an exception ends the loop.
+    `sources`: cluster name -> capture folder, which another process or thread writes. `write_report` writes the report from the
+    tables; it is called after updates with new records, at most every `Pace.report` seconds. ``on_status(status)`` and
+    ``watch()`` are called some times a second; an exception ends the loop.
     """
 
     def __init__(

@@ -38,16 +38,11 @@ ONLY_RECORDS = "only records were given: lag is unknown, and commits of aborted 
 def read_capture(source: str | Path) -> Capture:
     """Find the files of a capture folder, a Parquet file or folder that holds only records, or the text of ``kafka-dump-log``.
 
-    Raises
-    ------
-    CaptureError
-        The path does not exist, holds no records, is no Parquet or is cut short, a column is missing or of another type, or
-        the samples or metadata are malformed.
+    `source` is a local path or a URI (`storage.files`). Reads only footers and small JSON files (and log ends, if their
+    statistics allow unusable ones). Paths are made absolute, because a server (Spark Connect) has another working directory.
 
-    Notes
-    -----
-    A local path or a URI (`storage.files`). Reads only footers and small JSON files (and log ends, if their statistics allow
-    unusable ones). Paths are made absolute, because a server (Spark Connect) has another working directory.
+    Raises `CaptureError` if the path does not exist, holds no records, is no Parquet or is cut short, a column is missing or of
+    another type, or the samples or metadata are malformed.
     """
     files, folder = checked_files(source)
     return Capture(notes=tuple(_notes(files, folder)), files=files)

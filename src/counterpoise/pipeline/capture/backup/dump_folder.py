@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.dump_json import NOT_PRINTED, key_bytes, value_bytes
 from counterpoise.pipeline.capture.backup.dump_text import Batch, Line, Marker, Other, Printed, Segment, is_dump, lines_of
 from counterpoise.pipeline.capture.backup.dump_words import COMMIT, GENERATION, commit_bytes, generation_bytes
-from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
-from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.columns import Row, in_batches
+from counterpoise.pipeline.capture.folder import write_backup
 from counterpoise.snapshot.json_text import shown
 
 __all__ = ["DumpCounts", "folder_of", "from_dump", "rows_of"]
@@ -51,27 +52,21 @@ class DumpCounts:
 
 
 def from_dump(file: Path, out: str | Path) -> DumpCounts:
-    """Write a capture folder from the tool's output; the folder must be new or empty.
+    """Write a capture folder from the tool's output (see `write_backup`).
 
-    Raises `CaptureError` if the file is no output of the tool, or was printed without the decoder, or `out` has a capture
-    already.
+    Raises `CaptureError` if the file is no output of the tool, or was printed without the decoder.
     """
     if not is_dump(file):
         raise CaptureError(f"{file}: not the output of kafka-dump-log --offsets-decoder; give its text as it was printed")
-    folder = CaptureFolder(out)
-    try:
-        if folder.about or folder.records.pieces:
-            raise CaptureError(f"{out}: holds a capture already; give a new folder")
-        counts = DumpCounts()
-        folder.records.append(in_batches(rows_of(file, counts)), {})
+    counts = DumpCounts()
+
+    def facts() -> dict[str, Any]:
         if not counts.records and (counts.unreadable or not counts.aborted + counts.undecided):
             reason = counts.faults[0] if counts.faults else "it prints no records"
             raise CaptureError(f"{file}: no record could be read ({reason}); dump with --offsets-decoder")
-        folder.write_json("aborted_offsets.json", [])
-        facts = {**asdict(counts), "hidden": _notes(counts), "complete": False}
-        folder.update_about(format=1, topic=OFFSETS_TOPIC, source="dump", isolation="read_committed", **facts)
-    finally:
-        folder.close()
+        return {**asdict(counts), "hidden": _notes(counts), "complete": False}
+
+    write_backup(out, "dump", in_batches(rows_of(file, counts)), facts)
     return counts
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, batches, records
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
-from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.folder import write_backup
 
 __all__ = ["SegmentCounts", "from_segments", "partition_folders", "read_partition"]
 
@@ -47,24 +47,14 @@ class SegmentCounts:
 
 
 def from_segments(source: Path, out: str | Path) -> SegmentCounts:
-    """Write a capture folder from segment files; the folder must be new or empty.
+    """Write a capture folder from segment files (see `write_backup`); one segment is in memory at a time.
 
-    The records are in one file, written completely or not at all. One segment is in memory at a time. Raises `CaptureError` if
-    there are no segments of the offsets topic, a partition has two folders, or `out` has a capture already.
+    Raises `CaptureError` if there are no segments of the offsets topic, or a partition has two folders.
     """
     folders = partition_folders(source)
-    folder = CaptureFolder(out)
-    try:
-        if folder.about or folder.records.pieces:
-            raise CaptureError(f"{out}: holds a capture already; give a new folder")
-        counts = SegmentCounts(partitions=len(folders))
-        history = (batch for index, where in folders.items() for batch in read_partition(where, index, counts))
-        folder.records.append(history, {})
-        folder.write_json("aborted_offsets.json", [])
-        facts = {**asdict(counts), "hidden": _notes(counts)}
-        folder.update_about(format=1, topic=OFFSETS_TOPIC, source="segments", isolation="read_committed", **facts)
-    finally:
-        folder.close()
+    counts = SegmentCounts(partitions=len(folders))
+    history = (batch for index, where in folders.items() for batch in read_partition(where, index, counts))
+    write_backup(out, "segments", history, lambda: {**asdict(counts), "hidden": _notes(counts)})
     return counts
 
 
