@@ -20,7 +20,7 @@ from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.source.capture import CaptureFiles
-from counterpoise.pipeline.source.layout import check_source, checked_files, count_records
+from counterpoise.pipeline.source.layout import checked_files, count_records
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, utc_micros
 from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.storage.files import join, write_bytes
@@ -42,24 +42,24 @@ def rejected(path: Path) -> str:
 
 def test_a_path_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="no such file or folder"):
-        check_source(tmp_path / "nowhere")
+        checked_files(tmp_path / "nowhere")
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=re.escape("no consumer_offsets.parquet in this folder (it is empty)")):
-        check_source(tmp_path)
+        checked_files(tmp_path)
 
 
 def test_a_folder_with_something_else(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(CaptureError, match=r"it holds notes\.txt"):
-        check_source(tmp_path)
+        checked_files(tmp_path)
 
 
 def test_an_empty_folder_of_records(tmp_path: Path) -> None:
     (tmp_path / "consumer_offsets.parquet").mkdir()
     with pytest.raises(CaptureError, match="no Parquet files in this folder"):
-        check_source(tmp_path)
+        checked_files(tmp_path)
 
 
 def test_what_spark_leaves_beside_its_files_is_no_record_and_a_stray_file_is_named(tmp_path: Path, shop: Path) -> None:
@@ -68,10 +68,10 @@ def test_what_spark_leaves_beside_its_files_is_no_record_and_a_stray_file_is_nam
     shutil.copy(shop / "consumer_offsets.parquet", records / "part-0.parquet")
     for hidden in ("_SUCCESS", ".part-0.parquet.crc", ".part-1.parquet", "_temporary/part-2.parquet"):
         (records / hidden).write_text("no Parquet")
-    check_source(tmp_path)
+    checked_files(tmp_path)
     (records / "notes.txt").write_text("hello")
     with pytest.raises(CaptureError, match=r"notes\.txt: not a whole Parquet file .* or a stray one"):
-        check_source(tmp_path)
+        checked_files(tmp_path)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 100, 100_000, -1])
@@ -79,7 +79,7 @@ def test_a_truncated_file(tmp_path: Path, shop: Path, keep: int) -> None:
     whole = (shop / "consumer_offsets.parquet").read_bytes()
     (tmp_path / "consumer_offsets.parquet").write_bytes(whole[:keep])
     with pytest.raises(CaptureError, match="not a whole Parquet file") as caught:
-        check_source(tmp_path)
+        checked_files(tmp_path)
     assert "\n" not in str(caught.value)
     assert count_records(tmp_path) is None
 
@@ -164,7 +164,7 @@ def capture_with(folder: Path, shop: Path, name: str, text: str) -> Path:
 )
 def test_topics_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, told: str) -> None:
     with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'topics.json'}: {told}")):
-        check_source(capture_with(tmp_path, shop, "topics.json", text))
+        checked_files(capture_with(tmp_path, shop, "topics.json", text))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_topics_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: 
 )
 def test_aborted_offsets_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, told: str) -> None:
     with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'aborted_offsets.json'}: {told}")):
-        check_source(capture_with(tmp_path, shop, "aborted_offsets.json", text))
+        checked_files(capture_with(tmp_path, shop, "aborted_offsets.json", text))
 
 
 def log_ends(folder: Path, shop: Path, name: str, column: pa.Array) -> Path:
@@ -205,14 +205,14 @@ def log_ends(folder: Path, shop: Path, name: str, column: pa.Array) -> Path:
 def test_log_ends_of_the_wrong_type_are_reported(tmp_path: Path, shop: Path, name: str, column: pa.Array, wanted: str) -> None:
     told = f"{tmp_path / 'log_offsets.parquet'}: column {name} is {wanted}"
     with pytest.raises(CaptureError, match=re.escape(told)):
-        check_source(log_ends(tmp_path, shop, name, column))
+        checked_files(log_ends(tmp_path, shop, name, column))
 
 
 def test_log_ends_without_a_column_are_reported(tmp_path: Path, shop: Path) -> None:
     capture_with(tmp_path, shop, "topics.json", "{}")
     pq.write_table(pq.read_table(shop / "log_offsets.parquet").drop_columns(["log_end"]), tmp_path / "log_offsets.parquet")
     with pytest.raises(CaptureError, match=r"log_offsets\.parquet: column log_end missing"):
-        check_source(tmp_path)
+        checked_files(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -250,14 +250,14 @@ def test_the_schema_of_records_is_reported_before_spark_starts(tmp_path: Path, s
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
     pq.write_table(table.drop_columns(["offset"]), tmp_path / "consumer_offsets.parquet")
     with pytest.raises(CaptureError, match="column offset missing"):
-        check_source(tmp_path)
+        checked_files(tmp_path)
 
 
 def test_a_column_in_the_path_is_no_missing_one(tmp_path: Path, shop: Path) -> None:
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5).drop_columns(["partition"])
     (tmp_path / "consumer_offsets.parquet" / "partition=5").mkdir(parents=True)
     pq.write_table(table, tmp_path / "consumer_offsets.parquet" / "partition=5" / "a.parquet")
-    check_source(tmp_path)
+    checked_files(tmp_path)
 
 
 def test_what_is_missing_is_noted(tmp_path: Path, shop: Path) -> None:
@@ -321,12 +321,12 @@ def test_a_capture_on_an_object_store_is_checked_as_on_a_disk(tmp_path: Path, sh
     assert capture_notes(folder) == ["taken from segment files: what compaction had removed before is not in it"]
     write_bytes(join(folder, "topics.json"), b"[]")
     with pytest.raises(CaptureError, match=rf"^{folder}/topics.json: \$: Expected `object`"):
-        check_source(folder)
+        checked_files(folder)
     write_bytes(join(folder, "log_offsets.parquet"), b"PAR1")
     with pytest.raises(CaptureError, match=f"^{folder}/log_offsets.parquet: not a whole Parquet file"):
-        check_source(folder)
+        checked_files(folder)
     with pytest.raises(CaptureError, match=f"^{s3}/nothing: no such file or folder"):
-        check_source(join(s3, "nothing"))
+        checked_files(join(s3, "nothing"))
 
 
 def test_a_folder_of_parquet_files_by_partition_is_taken_for_records(tmp_path: Path, shop: Path) -> None:

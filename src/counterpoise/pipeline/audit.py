@@ -25,7 +25,7 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.source.layout import check_source, count_records
+from counterpoise.pipeline.source.layout import checked_files, count_records
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, read_errors
 from counterpoise.pipeline.storage.files import absolute, delete, is_local, join, write_bytes
@@ -118,7 +118,7 @@ def run_audit(
     comparable(strategies)
     sources = source if isinstance(source, Mapping) else {cluster: source}
     for one in sources.values():
-        check_source(one)
+        checked_files(one)
     _check_out(out, salt, since_last=since_last)
     _check_writable(out)
     sizes = [count_records(one) for one in sources.values()]

@@ -26,7 +26,7 @@ from counterpoise.pipeline.capture.backup.dump_folder import DumpCounts, folder_
 from counterpoise.pipeline.capture.backup.segments import from_segments
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.history.steps import steps_of_group
-from counterpoise.pipeline.source.layout import check_source, count_records
+from counterpoise.pipeline.source.layout import checked_files, count_records
 from counterpoise.pipeline.source.sources import read_capture
 from tests.java import java_home
 from tests.kafka_broker import LIBS, SETTINGS, Broker
@@ -109,7 +109,7 @@ def test_the_audit_reads_the_text(tmp_path: Path) -> None:
     """Detected by content, whatever its name; what it lacks is among the notes."""
     renamed = tmp_path / "no-suffix"
     renamed.write_bytes(NEW.read_bytes())
-    check_source(renamed)
+    checked_files(renamed)
     capture = read_capture(renamed)
     assert capture.files is not None
     assert pq.read_table(list(capture.files.records)).num_rows == count_records(renamed) == 31

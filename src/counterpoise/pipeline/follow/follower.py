@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from counterpoise.errors import CounterpoiseError, SourceError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow.gauges import Gauges
-from counterpoise.pipeline.source.layout import check_source
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.transaction import TableTransaction
@@ -77,8 +76,6 @@ class Follow:
         on_status: Callable[[Status], None] | None = None,
         watch: Callable[[], None] | None = None,
     ) -> None:
-        for one in sources.values():
-            check_source(one)
         self._spark, self._sources, self._out, self._pace = spark, dict(sources), str(out), pace or Pace()
         self._options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": salt, "into": into}
         self._write_report, self._on_status, self._watch = write_report or _nothing, on_status or _nothing, watch or _nothing

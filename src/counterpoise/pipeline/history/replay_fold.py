@@ -5,9 +5,10 @@ Closed loop: a strategy starts from its own previous plan instead of the recorde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ STEP_COLUMNS = ("incarnation", "kind", "protocol_kind")
 _ROUNDS = ("rebalance", "cooperative_followup")
 
 Row = Mapping[str, Any]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(slots=True, eq=False)
@@ -163,47 +166,36 @@ def _generation(
     targets = {name: lookup.plan(name, problem) for name in able if not second_round or name == declared}
     # The fewest moves are figures of all plans, also if `sticky` is not replayed.
     optimal, cooperative = targets["sticky"] if "sticky" in targets else lookup.plan("sticky", problem), inputs.kind != "eager"
-    matching = _Matching(inputs)
     observed = lookup.intern(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
     made = [(OBSERVED, REPLAY, True)]
     queries = [Query(problem, observed, cooperative, optimal, inputs.duplicates)]
-    closed_loop = _ClosedLoop(inputs, lookup)
+    is_recorded, planned = _by_object(partial(_is_recorded, inputs)), _by_object(inputs.planned)
+    after: Callable[[Planned | None], Problem] = _by_object(lambda before: lookup.with_claims(inputs.translated(before)))
     for name, owner in targets.items():
         able_to = COOPERATIVE in strategy(name).protocols
-        made.append((name, REPLAY, matching.first_round(owner)))
+        made.append((name, REPLAY, is_recorded(owner)))
         queries.append(Query(problem, owner, able_to if name != declared else cooperative, optimal))
         if not second_round:
-            own = closed_loop.after(past.get(name))
+            own = after(past.get(name))
             owner = lookup.plan(name, own)
-            past[name] = closed_loop.planned(owner)
-            made.append((name, CLOSED_LOOP, matching.whole(owner)))
+            past[name] = planned(owner)
+            made.append((name, CLOSED_LOOP, bool(np.array_equal(owner, inputs.observed))))
             queries.append(Query(own, owner, able_to))
     figures = plans.unmeasured.add(queries, None if problem.lag is None else lag_floor(problem, targets.get("lag-sticky")))
     for number, ((name, mode, matches), one) in enumerate(zip(made, queries, strict=True)):
         yield Replay(row, step, name, mode, inputs, one.owner, figures, number, matches)
 
 
-class _ClosedLoop:
-    """Problems and plans of a generation in closed loop; strategies with equal plans share one object."""
+def _by_object(function: Callable[[T], R]) -> Callable[[T], R]:
+    """`function`, called once per object: strategies with equal plans share one object."""
+    known: dict[int, tuple[T, R]] = {}
 
-    def __init__(self, inputs: Inputs, lookup: PlanLookup) -> None:
-        self._inputs, self._lookup = inputs, lookup
-        self._after: dict[int, tuple[Planned | None, Problem]] = {}
-        self._planned: dict[int, Planned] = {}
+    def result(one: T) -> R:
+        if id(one) not in known:
+            known[id(one)] = one, function(one)
+        return known[id(one)][1]
 
-    def after(self, before: Planned | None) -> Problem:
-        """The generation with claims from an earlier plan."""
-        known = self._after.get(id(before))
-        if known is None:
-            known = self._after[id(before)] = before, self._lookup.with_claims(self._inputs.translated(before))
-        return known[1]
-
-    def planned(self, owner: Int32) -> Planned:
-        """The plan of an owner array, one object per array."""
-        known = self._planned.get(id(owner))
-        if known is None:
-            known = self._planned[id(owner)] = self._inputs.planned(owner)
-        return known
+    return result
 
 
 def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
@@ -213,31 +205,13 @@ def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
     unknown = inputs.observed == UNOWNED
     if inputs.kind == "eager" or declared is None or not unknown.any():
         return inputs.observed
-    if _Matching(inputs).first_round(declared):
+    if _is_recorded(inputs, declared):
         return declared
     finished = assignor(name)(inputs.problem.replace(previous_owner=inputs.observed))
     return finished if bool(np.all(unknown | (finished == inputs.observed))) else inputs.observed
 
 
-class _Matching:
-    """Whether plans equal the record; equal plans are the same object and are compared once."""
-
-    def __init__(self, inputs: Inputs) -> None:
-        self._inputs = inputs
-        self._first: dict[int, bool] = {}
-        self._whole: dict[int, bool] = {}
-        self._recorded, self._observed = inputs.recorded.tobytes(), inputs.observed.tobytes()
-
-    def first_round(self, owner: Int32) -> bool:
-        """Whether the first round of the plan is the assignment in the record."""
-        key, inputs = id(owner), self._inputs
-        if key not in self._first:
-            first = withhold(inputs.problem, owner) if inputs.kind == "cooperative" else owner
-            self._first[key] = first.tobytes() == self._recorded and inputs.duplicates == 0
-        return self._first[key]
-
-    def whole(self, owner: Int32) -> bool:
-        """Whether the plan is the observed target."""
-        if id(owner) not in self._whole:
-            self._whole[id(owner)] = owner.tobytes() == self._observed
-        return self._whole[id(owner)]
+def _is_recorded(inputs: Inputs, owner: Int32) -> bool:
+    """Whether the first round of a plan is the assignment in the record."""
+    first = withhold(inputs.problem, owner) if inputs.kind == "cooperative" else owner
+    return inputs.duplicates == 0 and bool(np.array_equal(first, inputs.recorded))

@@ -22,7 +22,6 @@ __all__ = [
     "RECORDS_FILE",
     "RECORD_COLUMNS",
     "TOPICS_FILE",
-    "check_source",
     "checked_files",
     "count_records",
     "local_files",
@@ -33,11 +32,6 @@ RECORDS_FILE = "consumer_offsets.parquet"
 ENDS_FILE, TOPICS_FILE, ABORTED_FILE = "log_offsets.parquet", "topics.json", "aborted_offsets.json"
 RECORD_COLUMNS: Mapping[str, DataType] = {name: from_arrow_type(kind) for name, kind in RAW_TYPES.items()}
 KAFKA = "Spark's Kafka source"
-
-
-def check_source(source: str | Path) -> None:
-    """Raise the errors of `read_capture` before a session is started."""
-    checked_files(source)
 
 
 def checked_files(source: str | Path) -> tuple[CaptureFiles, str | None]:
