@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counterpoise.assignors.protocols import client_protocol
 from counterpoise.assignors.strategy import EAGER
 from counterpoise.model.problem import Int64
-from counterpoise.simulation.dialects import Dialect, Statement
+from counterpoise.simulation.dialects import Statement, dialect
 from counterpoise.simulation.ledger import Ledger
-from counterpoise.simulation.scenario_parts import Timing
+from counterpoise.simulation.scenario_parts import MemberGroup, Timing
 from counterpoise.simulation.world import World, milliseconds
 
 if TYPE_CHECKING:
@@ -36,22 +37,20 @@ class Client:
         number: int,
         name: str,
         member_id: str,
-        topics: Sequence[str],
-        dialect: Dialect,
-        strategies: Sequence[str],
-        protocol: str,
+        group: MemberGroup,
+        strategies: tuple[str, ...],
         *,
-        instance_id: str | None,
-        capacity: int,
         timing: Timing,
         world: World,
         ledger: Ledger,
         coordinator: Coordinator,
     ) -> None:
-        self.number, self.name, self.member_id, self.instance_id = number, name, member_id, instance_id
-        self.topics, self.dialect, self.strategies, self.protocol = tuple(topics), dialect, tuple(strategies), protocol
-        self.capacity, self.timing = capacity, timing
-        self.world, self.ledger, self.coordinator = world, ledger, coordinator
+        self.number, self.name, self.member_id, self.strategies = number, name, member_id, strategies
+        self.topics, self.capacity, self.dialect = tuple(group.topics), group.capacity, dialect(group.library)
+        self.instance_id = name if group.static else None
+        protocol = client_protocol(strategies)
+        self.protocol = protocol if protocol in self.dialect.protocols else EAGER
+        self.timing, self.world, self.ledger, self.coordinator = timing, world, ledger, coordinator
         self.owned = self.remembered = self._leaving = _NOTHING
         self.generation = self.remembered_generation = -1
         self.alive, self.waiting, self._stood_still = True, False, False

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from counterpoise.assignors.protocols import client_protocol
-from counterpoise.assignors.strategy import EAGER
 from counterpoise.simulation.client import Client
 from counterpoise.simulation.coordinator import EMPTY, STABLE, Coordinator
-from counterpoise.simulation.dialects import dialect
 from counterpoise.simulation.ledger import ABSENT, Ledger
 from counterpoise.simulation.planner import OnRound, Planner
 from counterpoise.simulation.scenario import Scenario
@@ -72,20 +69,13 @@ class Play:
         if name in self._running and self._running[name].alive:
             return
         group = self._group_of[name]
-        strategies = tuple(group.strategies) or (self.strategy,)
-        spoken = dialect(group.library)
-        protocol = client_protocol(strategies)
         begun = self._starts[name] = self._starts.get(name, -1) + 1
         client = Client(
             len(self.clients),
             name,
             f"{name}-{begun:04}",
-            group.topics,
-            spoken,
-            strategies,
-            protocol if protocol in spoken.protocols else EAGER,
-            instance_id=name if group.static else None,
-            capacity=group.capacity,
+            group,
+            tuple(group.strategies) or (self.strategy,),
             timing=self.scenario.timing,
             world=self.world,
             ledger=self.ledger,
