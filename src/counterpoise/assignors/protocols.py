@@ -19,10 +19,7 @@ def client_protocol(names: Sequence[str]) -> str:
     Cooperative is higher than eager. So a member with ``[cooperative-sticky, range]`` is eager, and the second bounce
     of a rolling upgrade, which drops `range`, makes it cooperative.
 
-    Raises
-    ------
-    OptionError
-        No strategy is named, or they have no protocol in common.
+    Raises `OptionError` if no strategy is named, or they have no protocol in common.
     """
     if not names:
         raise OptionError("a member needs at least one strategy")

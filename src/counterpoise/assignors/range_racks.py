@@ -16,16 +16,12 @@ from counterpoise.model.problem import UNOWNED, Int32, Problem, Racks
 __all__ = ["match_racks"]
 
 
-def match_racks(problem: Problem, ranked: Int32) -> Int32 | None:
+def match_racks(
+    problem: Problem,
+    ranked: Int32,  # int32[S]: subscribers of each topic in Kafka's member order
+) -> Int32 | None:
     """Rack-aware owners, int32[P]; None if racks make no difference to the group and plain ranges apply.
 
-    Parameters
-    ----------
-    ranked : int32[S]
-        Subscribers of each topic in Kafka's member order.
-
-    Notes
-    -----
     Cost: O(P + S) plus a Python step per replica and subscription of topics where a pass is made.
     """
     racks = problem.racks

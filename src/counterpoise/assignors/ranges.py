@@ -21,10 +21,8 @@ def assign_ranges(problem: Problem) -> Int32:
     With racks (KIP-881) each topic first gives members partitions that have a replica in their rack, within the
     same counts, then deals the rest as above; topics with equal subscribers and partition counts stay aligned.
 
-    Notes
-    -----
-    Guarantee: equal to kafka-clients 4.3.1 to the partition. Cost: O(S log S + P) in NumPy; with racks that
-    matter, also a Python step per replica and per subscription (see `range_racks`).
+    Guarantee: equal to kafka-clients 4.3.1 to the partition. Cost: O(S log S + P) in NumPy; with racks that matter, also a Python
+    step per replica and per subscription (see `range_racks`).
     """
     ranked = subscribers_by_rank(problem)
     if problem.racks is not None:

@@ -112,10 +112,7 @@ def _run(kernel: Callable[..., Int32], options: Mapping[str, object], problem: P
 def check_options(name: str, options: Mapping[str, object]) -> dict[str, object]:
     """The options of a strategy, checked; NumPy scalars become Python's.
 
-    Raises
-    ------
-    UnknownStrategyError, OptionError
-        As for `assignor`.
+    Raises `UnknownStrategyError` or `OptionError`: as for `assignor`.
     """
     found = strategy(name)
     plain = {option: value.item() if isinstance(value, np.generic) else value for option, value in options.items()}

@@ -20,10 +20,8 @@ def deal_round_robin(problem: Problem) -> Int32:
     by instance id, then dynamic ones by id), and each partition goes to the next member that subscribes to its
     topic. History and racks play no part.
 
-    Notes
-    -----
-    Guarantee: equal to kafka-clients 4.3.1 to the partition. Cost: O(S log S + P) in NumPy and a Python step per
-    topic: where a topic begins in the circle depends on where the one before it ended.
+    Guarantee: equal to kafka-clients 4.3.1 to the partition. Cost: O(S log S + P) in NumPy and a Python step per topic: where a
+    topic begins in the circle depends on where the one before it ended.
     """
     ranked = subscribers_by_rank(problem)
     rank = problem.static_rank[ranked].tolist()

@@ -42,15 +42,13 @@ class MemberSide:
         self.assigned = by_topic(partitions)
         self.generation = generation
 
-    def subscription(self, topics: Iterable[str], held: tuple[TopicPartitions, ...] | None) -> bytes:
-        """The JoinGroup metadata, version 3.
-
-        Parameters
-        ----------
-        topics : names
-        held : tuple of TopicPartitions, or None
-            What the member holds while it joins, or None when its host has revoked everything (eager).
-        """
+    def subscription(
+        self,
+        topics: Iterable[str],
+        # What the member holds while it joins, or None when its host has revoked everything (eager)
+        held: tuple[TopicPartitions, ...] | None,
+    ) -> bytes:
+        """The JoinGroup metadata, version 3."""
         owned: tuple[TopicPartitions, ...] = ()
         user_data: bytes | None = None
         generation = -1

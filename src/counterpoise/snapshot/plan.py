@@ -215,10 +215,7 @@ def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
 
     Accepts a whole plan (its `target`, else its `assignment`) or just ``{member: {topic: [partitions]}}``.
 
-    Raises
-    ------
-    SnapshotError
-        It is neither; the message names the path.
+    Raises `SnapshotError` if it is neither; the message names the path.
     """
     return target_in(decoded(text, PLAN_ADVICE))
 
