@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.source.parquet_rows import time_span
-from counterpoise.pipeline.storage.files import file_infos, join, parquet_file, parquet_footers
+from counterpoise.pipeline.storage.files import file_infos, in_row_groups, join, parquet_file, parquet_footers
 
 __all__ = ["GRACE_S", "MERGE_AT", "STATE_KEY", "Piece", "Series"]
 
@@ -164,11 +164,5 @@ class Series(ABC):
         """Write a Parquet file to an open file."""
         schema = self._schema.with_metadata({STATE_KEY: json.dumps(state).encode()})
         with pq.ParquetWriter(out, schema, compression="zstd", write_page_checksum=True) as writer:
-            pending: list[pa.RecordBatch] = []
-            for batch in batches:
-                pending.append(batch)
-                if sum(map(len, pending)) >= _ROW_GROUP:
-                    writer.write_table(pa.Table.from_batches(pending).cast(schema))
-                    pending = []
-            if pending:
-                writer.write_table(pa.Table.from_batches(pending).cast(schema))
+            for table in in_row_groups(batches, _ROW_GROUP, len):
+                writer.write_table(table.cast(schema))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Difference", "changed_subscriptions", "difference", "identity", "joined_text"]
+__all__ = ["Difference", "changed_subscriptions", "changes_of", "difference", "identity", "joined_text"]
 
 Row = Mapping[str, Any]
 
@@ -91,13 +91,15 @@ def _changed_topics(was: Mapping[str, Row], is_now: Mapping[str, Row]) -> list[s
     words = []
     for key, member in is_now.items():
         before, now = was.get(key, member).get("topics") or (), member.get("topics") or ()
-        if before == now:
-            continue
-        old, new = set(before), set(now)
-        if old != new:
-            signs = [f"+{topic}" for topic in sorted(new - old)] + [f"-{topic}" for topic in sorted(old - new)]
-            words.append(f"{member.get('client_id') or member['member_id']} subscription {' '.join(signs)}")
+        if before != now and (changed := changes_of(before, now)):
+            words.append(f"{member.get('client_id') or member['member_id']} subscription {changed}")
     return words
+
+
+def changes_of(before: Iterable[str], now: Iterable[str]) -> str:
+    """The names that came, ``+new``, and those that went, ``-old``; empty: none."""
+    old, new = set(before), set(now)
+    return " ".join([*(f"+{name}" for name in sorted(new - old)), *(f"-{name}" for name in sorted(old - new))])
 
 
 def _grown(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:

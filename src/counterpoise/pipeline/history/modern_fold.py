@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from counterpoise.pipeline.history.causes import Difference, difference, identity, joined_text
+from counterpoise.pipeline.history.causes import Difference, changes_of, difference, identity, joined_text
 from counterpoise.pipeline.history.owners import Handover, count_moves, owners_of
 from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns
 from counterpoise.pipeline.history.subscriptions import assignor_of, subscribed_throughout, subscriptions, unknown_ids
@@ -210,13 +210,10 @@ class ModernFold(ProtocolFold):
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
         self._inherited = False
-        if recreated:
+        # Topics were recreated, created or deleted; the assignment of partitions of new ones is another step.
+        if words := [*([f"recreated: {', '.join(recreated)}"] if recreated else []), *self._newly_matched()]:
             cause = "partition_count" if why.cause == "unknown" else why.cause
-            why = replace(why, cause=cause, detail=joined_text(why.detail, f"recreated: {', '.join(recreated)}"))
-        if matches := self._newly_matched():
-            # Topics were created or deleted; the assignment of their partitions is another step.
-            cause = "partition_count" if why.cause == "unknown" else why.cause
-            why = replace(why, cause=cause, detail=joined_text(why.detail, *matches))
+            why = replace(why, cause=cause, detail=joined_text(why.detail, *words))
         before = {topic: array for topic, array in self._owners.items() if topic not in recreated}
         moved, kept = count_moves(before, now, self._present(names))
         self._logical += 1
@@ -249,10 +246,8 @@ class ModernFold(ProtocolFold):
         """One text per pattern that matches other topics than at the last target."""
         words = []
         for pattern, topics in sorted(self._regex.items()):
-            old, new = set(self._matched.get(pattern, topics)), set(topics)
-            signs = [f"+{topic}" for topic in sorted(new - old)] + [f"-{topic}" for topic in sorted(old - new)]
-            if signs:
-                words.append(f"pattern {pattern} matches {' '.join(signs)}")
+            if changed := changes_of(self._matched.get(pattern, topics), topics):
+                words.append(f"pattern {pattern} matches {changed}")
         self._matched = dict(self._regex)
         return words
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.pipeline.records.place import without_place
+from counterpoise.pipeline.records.place import LATEST_MS, without_place
 from counterpoise.pipeline.schemas import OFFSET_COMMITS
 from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic import uuid_text
@@ -19,9 +19,6 @@ from counterpoise.wire.offsets_topic.batch import CommitBatch, KeyColumns, decod
 __all__ = ["CODED_COLUMNS", "COMMIT_COLUMNS", "binary_column", "coded_commits", "strings"]
 
 _UTC_US = pa.timestamp("us", tz="UTC")
-_LATEST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999: later times are damage, and a datetime cannot hold them."""
-
 COMMIT_COLUMNS = OFFSET_COMMITS.remove(0)
 """`OFFSET_COMMITS` without the cluster."""
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -43,10 +40,6 @@ def coded_commits(
     return pa.RecordBatch.from_arrays(_columns(batch, names(decoded), values, decoded), schema=CODED_COLUMNS), decoded
 
 
-def _starts(offsets: Any, n: int, first: int, *, wide: bool) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
-    return np.frombuffer(offsets, np.int64, n + 1, first * 8) if wide else np.frombuffer(offsets, np.int32, n + 1, first * 4)
-
-
 def binary_column(array: pa.Array) -> BinaryColumn:
     """The buffers of an Arrow binary array, for `wire`; copies only the validity bits (to bytes)."""
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
@@ -54,7 +47,7 @@ def binary_column(array: pa.Array) -> BinaryColumn:
     n = len(array)
     if offsets is None or not n:
         return BinaryColumn(np.zeros(n + 1, np.int32), np.zeros(0, np.uint8), None)
-    starts = _starts(offsets, n, array.offset, wide=wide)
+    starts: Any = np.frombuffer(offsets, np.int64 if wide else np.int32, n + 1, array.offset * (8 if wide else 4))
     bytes_ = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     valid = None if not array.null_count else array.is_valid().to_numpy(zero_copy_only=False)
     return BinaryColumn(starts, bytes_, valid)
@@ -106,7 +99,7 @@ def _metadata(values: BinaryColumn, decoded: CommitBatch, deleted: npt.NDArray[n
 
 
 def _time(ms: npt.NDArray[np.int64]) -> pa.Array:
-    known = (ms >= 0) & (ms <= _LATEST_MS)
+    known = (ms >= 0) & (ms <= LATEST_MS)
     if not known.any():
         return pa.nulls(len(ms), _UTC_US)
     return pa.array(ms * 1000, mask=None if known.all() else ~known).cast(_UTC_US)

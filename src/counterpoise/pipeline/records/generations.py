@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from counterpoise.errors import InvariantError, WireError
 from counterpoise.pipeline.records.libraries import leader_library, library_of
-from counterpoise.pipeline.records.place import moment_of, nowhere, place_of
+from counterpoise.pipeline.records.place import LATEST_MS, moment_of, nowhere, place_of
 from counterpoise.pipeline.schemas import GROUP_GENERATIONS
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
 from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable
@@ -27,7 +27,6 @@ __all__ = [
 
 GENERATION_COLUMNS = GROUP_GENERATIONS.remove(0)
 """`GROUP_GENERATIONS` without the cluster."""
-_LATEST_MS = 253_402_300_799_999
 AT_ONCE = 1 << 20
 """Bytes of Arrow that are converted to Python objects at once (these take ten to twenty times as much)."""
 _ROWS_AT_ONCE = 64
@@ -98,7 +97,7 @@ def _columns(record: Record | Tombstone) -> dict[str, Any]:
         "protocol": value.protocol,
         "generation": value.generation,
         "leader": value.leader,
-        "state_ts": moment_of(stamp * 1000) if 0 <= stamp <= _LATEST_MS else None,
+        "state_ts": moment_of(stamp * 1000) if 0 <= stamp <= LATEST_MS else None,
         "value_version": record.version,
         "deleted": False,
         "members": members,

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["PLACE", "POLLED", "micros", "moment_of", "nowhere", "place_of", "without_place"]
+__all__ = ["LATEST_MS", "PLACE", "POLLED", "micros", "moment_of", "nowhere", "place_of", "without_place"]
 
 PLACE = ("partition", "offset", "timestamp")
 """Columns of Spark's Kafka source. They are never null there, but may be in files from other writers."""
 
+LATEST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999: later times are damage, and a datetime cannot hold them."""
 POLLED = -1
 """Partition of records that `counterpoise capture` made from polls: changes between two polls are unknown."""
 

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -34,6 +34,7 @@ __all__ = [
     "file_infos",
     "filesystem_of",
     "first_line",
+    "in_row_groups",
     "is_file",
     "is_local",
     "is_object_store",
@@ -228,6 +229,19 @@ def parquet_writer(uri: str, schema: pa.Schema, **options: Any) -> pq.ParquetWri
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             return pq.ParquetWriter(path, schema, **options)
         return pq.ParquetWriter(path, schema, filesystem=store, **options)
+
+
+def in_row_groups(batches: Iterable[pa.RecordBatch], most: int, size: Callable[[pa.RecordBatch], int]) -> Iterator[pa.Table]:
+    """Join batches to tables whose batches have a `size` of at least `most` in all; the last table may have less."""
+    held, whole = list[pa.RecordBatch](), 0
+    for batch in batches:
+        held.append(batch)
+        whole += size(batch)
+        if whole >= most:
+            yield pa.Table.from_batches(held)
+            held, whole = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def read_bytes(uri: str) -> bytes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from counterpoise.pipeline.storage.files import file_infos, parquet_file, parquet_writer, storage_errors
+from counterpoise.pipeline.storage.files import file_infos, in_row_groups, parquet_file, parquet_writer, storage_errors
 from counterpoise.pipeline.stored.tables import by_partition
 from counterpoise.pipeline.stored.transaction import TableTransaction
 
@@ -65,19 +65,11 @@ def merge_files(files: Sequence[str], goal: str) -> None:
     with parquet_file(files[0]) as first:
         schema = first.schema_arrow
     with parquet_writer(goal, schema, compression="snappy", store_schema=False) as writer:
-        held, size = list[pa.RecordBatch](), 0
-        for file in files:
-            with parquet_file(file) as opened:
-                for batch in opened.iter_batches():
-                    held.append(batch)
-                    size += batch.nbytes
-                    if size > _ROW_GROUP:
-                        _write(writer, goal, held)
-                        held, size = [], 0
-        if held:
-            _write(writer, goal, held)
+        for table in in_row_groups(chain.from_iterable(map(_batches, files)), _ROW_GROUP, lambda batch: batch.nbytes):
+            with storage_errors(goal):
+                writer.write_table(table)
 
 
-def _write(writer: pq.ParquetWriter, goal: str, held: Sequence[pa.RecordBatch]) -> None:
-    with storage_errors(goal):
-        writer.write_table(pa.Table.from_batches(held))
+def _batches(file: str) -> Iterator[pa.RecordBatch]:
+    with parquet_file(file) as opened:
+        yield from opened.iter_batches()
