@@ -115,8 +115,7 @@ def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Wo
 def owners_or_faults(group: Group, plan: AnyPlan, *, now: bool = False) -> tuple[Int32, list[Violation]]:
     """The target owners of a plan in the group's codes, or those that its round assigns `now`, and what has no code.
 
-    Returns the owners, int32[P] (of a partition given twice, the last member named), and the faults: ``valid``: an unknown
-    member; ``complete``: an unknown topic or partition, or one given twice.
+    Owners and faults are as `owners_by_names` returns them.
     """
     if isinstance(plan, Plan) and _same_codes(group, plan):
         return plan.owner if now else plan.target_owner, []

@@ -27,20 +27,11 @@ _LONGEST_TOPIC = 249
 
 @dataclass(frozen=True)
 class JoinMember:
-    """One entry of a leader's JoinGroup response.
-
-    Parameters
-    ----------
-    id : str
-    metadata : bytes
-        The member's ConsumerProtocolSubscription.
-    instance_id : str, optional
-        ``group.instance.id`` of a static member.
-    """
+    """One entry of a leader's JoinGroup response."""
 
     id: str
-    metadata: bytes
-    instance_id: str | None = None
+    metadata: bytes  # The member's ConsumerProtocolSubscription
+    instance_id: str | None = None  # ``group.instance.id`` of a static member
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,17 +50,9 @@ def assign_evenly(
 ) -> ClassAllocation:
     """The cheapest plan, and the evenest among those.
 
-    Parameters
-    ----------
-    view : TopicView
-        `claims`, `units` and `costs` refer to its classes, `blocks` to the coarser ones.
-    claims, pinned : Claims
-        Claims that may be kept, and claims that never move (they count for the spread); one of them is empty.
-
-    Raises
-    ------
-    OptionError
-        The group is so large that moves, mismatches and unit arcs together would leave exact arithmetic.
+    `claims`, `units` and `costs` refer to the classes of the view, `blocks` to the coarser ones. `claims` may be kept, `pinned`
+    ones never move (they count for the spread); one of the two is empty. Raises `OptionError` if the group is so large that
+    moves, mismatches and unit arcs together would leave exact arithmetic.
     """
     classes = view.classes
     block_of_class = blocks.of_topic_class[view.coarse_class]

@@ -22,14 +22,7 @@ def racks_matter(problem: Problem) -> bool:
 def rack_classes(problem: Problem, classes: Classes) -> tuple[Classes, Bools]:
     """Topic classes split by the racks of their replicas, member classes by the rack of their members.
 
-    Returns
-    -------
-    Classes
-    bool[C, R+1]
-        Whether partitions of a topic class have a replica in a rack; the last column, rack -1, is False.
-
-    Notes
-    -----
+    Also returns whether partitions of a topic class have a replica in a rack, bool[C, R+1]; the last column, rack -1, is False.
     Racks in which no member stands are left out first: they can match nobody. O(P + replicas), vectorised.
     """
     racks = problem.racks
