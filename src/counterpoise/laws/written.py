@@ -26,7 +26,7 @@ def owners_by_names(group: Group, assignment: Mapping[str, Mapping[str, Sequence
 
     Raises `SnapshotError` if it is no mapping of that form; the message names the path.
 
-    O(P) and a short step per member and topic: a million of these take about a second.
+    O(P) and a short step per member and topic: a million of these take about two seconds.
     """
     problem = group.problem()
     assignment = checked(assignment, Assignment, "plan", PLAN_ADVICE)
