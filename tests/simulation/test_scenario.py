@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from counterpoise.errors import ScenarioError
 from counterpoise.simulation.ledger import ABSENT, Ledger
+from counterpoise.simulation.scenario import MemberGroup
 from counterpoise.simulation.scenario_file import load, read_scenario, ready_scenarios
-from counterpoise.simulation.scenario_parts import MemberGroup
 from counterpoise.simulation.simulate import simulate
 
 GOOD: dict[str, Any] = {"name": "s", "topics": {"t": 4}, "members": [{"name": "m", "topics": ["t"], "count": 2}]}

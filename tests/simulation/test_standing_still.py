@@ -9,8 +9,7 @@ import pytest
 
 from counterpoise.simulation.dialects import DIALECTS
 from counterpoise.simulation.outcome import Outcome
-from counterpoise.simulation.scenario import Scenario
-from counterpoise.simulation.scenario_parts import Event, MemberGroup
+from counterpoise.simulation.scenario import Event, MemberGroup, Scenario
 from counterpoise.simulation.simulate import simulate
 
 OWN, OURS = "kafka-python", "counterpoise (kafka-python)"

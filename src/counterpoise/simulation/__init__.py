@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from counterpoise.simulation.outcome import Outcome
-from counterpoise.simulation.scenario import Scenario
-from counterpoise.simulation.scenario_parts import Event, MemberGroup, Timing
+from counterpoise.simulation.scenario import Event, MemberGroup, Scenario, Timing
 from counterpoise.simulation.simulate import simulate
 
 __all__ = ["Event", "MemberGroup", "Outcome", "Scenario", "Timing", "simulate"]

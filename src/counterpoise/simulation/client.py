@@ -12,7 +12,7 @@ from counterpoise.assignors.strategy import EAGER
 from counterpoise.model.problem import Int64
 from counterpoise.simulation.dialects import Statement, dialect
 from counterpoise.simulation.ledger import Ledger
-from counterpoise.simulation.scenario_parts import MemberGroup, Timing
+from counterpoise.simulation.scenario import MemberGroup, Timing
 from counterpoise.simulation.world import World, milliseconds
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from counterpoise.errors import ScenarioError
 from counterpoise.model.problem import Int64
 from counterpoise.simulation.client import Client
 from counterpoise.simulation.dialects import Statement
-from counterpoise.simulation.scenario_parts import Timing
+from counterpoise.simulation.scenario import Timing
 from counterpoise.simulation.world import World, milliseconds
 
 __all__ = ["EMPTY", "STABLE", "Coordinator", "Planned", "Round"]

@@ -11,8 +11,7 @@ from counterpoise.simulation.client import Client
 from counterpoise.simulation.coordinator import EMPTY, STABLE, Coordinator
 from counterpoise.simulation.ledger import ABSENT, Ledger
 from counterpoise.simulation.planner import OnRound, Planner
-from counterpoise.simulation.scenario import Scenario
-from counterpoise.simulation.scenario_parts import Event, MemberGroup
+from counterpoise.simulation.scenario import Event, MemberGroup, Scenario
 from counterpoise.simulation.world import World, milliseconds
 
 __all__ = ["Play"]

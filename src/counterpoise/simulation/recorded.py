@@ -10,8 +10,7 @@ from typing import Any
 
 from counterpoise.errors import ScenarioError
 from counterpoise.simulation.dialects import DIALECTS
-from counterpoise.simulation.scenario import Scenario
-from counterpoise.simulation.scenario_parts import Event, MemberGroup, Timing
+from counterpoise.simulation.scenario import Event, MemberGroup, Scenario, Timing
 
 __all__ = ["Recorded", "recorded"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import fields
 
@@ -11,7 +11,9 @@ from counterpoise.assignors.protocols import client_protocol
 from counterpoise.errors import CounterpoiseError, ScenarioError
 from counterpoise.model.problem import MOST_CAPACITY
 from counterpoise.simulation.dialects import dialect
-from counterpoise.simulation.scenario_parts import Event, MemberGroup, Timing
+
+if TYPE_CHECKING:
+    from counterpoise.simulation.scenario import Event, MemberGroup, Scenario
 
 __all__ = ["ACTIONS", "faults"]
 
@@ -41,16 +43,15 @@ _LONGEST_S = 10 * 366 * 86_400
 """Ten years."""
 
 
-def faults(
-    counts: Mapping[str, int], members: Sequence[MemberGroup], events: Sequence[Event], duration: float, timing: Timing
-) -> Iterator[str]:
-    """Every fault of a scenario of these parts, lazily."""
+def faults(scenario: Scenario) -> Iterator[str]:
+    """Every fault of a scenario, lazily."""
+    counts, members, events, duration = scenario.topics, scenario.members, scenario.events, scenario.duration
     yield from (f"topics.{name}: {count}; expected at least 0" for name, count in counts.items() if count < 0)
     if (total := sum(counts.values())) > _MOST_PARTITIONS:
         yield f"topics: {total} partitions in all; at most {_MOST_PARTITIONS} can be simulated"
     yield from _time_faults("duration", duration)
-    for entry in fields(timing):
-        value = getattr(timing, entry.name)
+    for entry in fields(scenario.timing):
+        value = getattr(scenario.timing, entry.name)
         yield from _time_faults(f"timing.{entry.name}", value)
         if not value and entry.name in _ABOVE_ZERO:
             yield f"timing.{entry.name}: 0; expected a time above 0"
