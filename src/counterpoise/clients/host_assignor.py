@@ -59,10 +59,7 @@ class PerConsumer:
 class HostAssignor:
     """Base of the assignors for both hosts; the settings of each one are in `counterpoise.clients.constructors`.
 
-    Raises
-    ------
-    OptionError
-        A setting the assignor does not have, or a value that does not fit.
+    Raises `OptionError` if the assignor has no such setting, or a value does not fit.
     """
 
     name: ClassVar[str]

@@ -57,38 +57,20 @@ class LiveGroup:
 
 
 def read_live_group(
-    config: Mapping[str, Any],
+    config: Mapping[str, Any],  # librdkafka settings, at least ``bootstrap.servers``
     group_id: str,
     *,
-    reset: str = "latest",
-    timeout: float = 10.0,
+    reset: str = "latest",  # The group's ``auto.offset.reset``: decides the lag if nothing is committed (see `partition_lag`)
+    timeout: float = 10.0,  # Seconds for each request
+    # Weights of members by client id or member id, default 1: an admin client cannot see the weights that members send
     capacity: Mapping[str, int] | None = None,
-    admin: Any = None,
+    admin: Any = None,  # Used instead of a new one
 ) -> LiveGroup:
     """Read one group.
 
-    Parameters
-    ----------
-    config : mapping
-        librdkafka settings, at least ``bootstrap.servers``.
-    group_id : str
-    reset : str
-        The group's ``auto.offset.reset``: decides the lag if nothing is committed (see `partition_lag`).
-    timeout : float
-        Seconds for each request.
-    capacity : mapping of client id or member id to weight, optional
-        Weights of members, default 1: an admin client cannot see the weights that members send.
-    admin : AdminClient, optional
-        Used instead of a new one.
-
-    Raises
-    ------
-    SourceError
-        The cluster does not answer, has no such group, or refuses to describe it (with what to do).
-    OptionError
-        `reset` is ``none`` and something is not committed, or `capacity` names no member of the group.
-    MissingExtraError
-        confluent-kafka is not installed.
+    Raises `SourceError` if the cluster does not answer, has no such group, or refuses to describe it (with what to do);
+    `OptionError` if `reset` is ``none`` and something is not committed, or `capacity` names no member of the group;
+    `MissingExtraError` if confluent-kafka is not installed.
     """
     reader = _Reader(config, timeout, admin)
     described = reader.describe(group_id)
