@@ -25,10 +25,13 @@ __all__ = ["CANNOT_WRITE", "CaptureFolder", "capture_notes", "reason_of", "write
 CANNOT_WRITE = (OSError, StorageError)
 """Errors of a disk that is full or a store that is unreachable, for which a following recording waits."""
 
-_POLLED = (
-    "complete=false: made from polls every {} s instead of the topic: rebalances between two polls are one change or none, "
-    "generations are counted here, not by the broker; members are taken to subscribe to every topic of their group"
-)
+_WITHOUT = {
+    "segments": "taken from segment files: what compaction had removed before is not in it",
+    "dump": "complete=false: taken from the text of kafka-dump-log: what compaction had removed before is not in it",
+    "poll": "complete=false: made from polls every {} s instead of the topic: rebalances between two polls are one change or "
+    "none, generations are counted here, not by the broker; members are taken to subscribe to every topic of their group",
+}
+"""What a capture lacks by its source."""
 
 
 def reason_of(error: OSError | StorageError) -> str:
@@ -156,12 +159,8 @@ def capture_notes(folder: str | Path | None) -> list[str]:
 
 
 def _before(about: Any) -> list[str]:
-    if about.get("source") == "segments":
-        return ["taken from segment files: what compaction had removed before is not in it"]
-    if about.get("source") == "dump":
-        return ["complete=false: taken from the text of kafka-dump-log: what compaction had removed before is not in it"]
-    if about.get("source") == "poll":
-        return [_POLLED.format(about.get("every", "?"))]
+    if about.get("source") in _WITHOUT:
+        return [_WITHOUT[about["source"]].format(about.get("every", "?"))]
     missing = about.get("missing_before")
     if missing is None:
         return ["the recording had not yet caught up with the topic when it ended: the newest records are missing"]

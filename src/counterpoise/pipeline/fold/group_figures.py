@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -29,34 +30,28 @@ _COMMITS = [("live", "sum"), ("dead", "sum"), ("live_ts", "min"), ("live_until",
 class StopFigures:
     """One group's stops: seconds, the longest one, and commits without an owner; restored from `state` if given."""
 
-    def __init__(self, state: Any = None) -> None:
-        known, worst, stopped, unowned, partitions, most = state or (False, None, 0, 0, [], None)
-        self.known, self.stopped, self.unowned = bool(known), int(stopped), int(unowned)
-        self.worst: tuple[float, int, int] | None = None if worst is None else (worst[0], worst[1], worst[2])
-        self._by_partition: dict[tuple[str, int], int] = {(topic, at): n for topic, at, n in partitions}
-        self._most: tuple[int, int] | None = None if most is None else (most[0], most[1])
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        self.known = False
+        self.stopped = self.unowned = 0
+        self.worst: list[Any] | None = None
+        self._by_partition: Counter[tuple[str, int]] = Counter()
+        self._most: list[int] | None = None
+        vars(self).update(state or {})
 
     @property
-    def state(self) -> list[Any]:
-        """The figures, for the saved state."""
-        return [
-            self.known,
-            self.worst,
-            self.stopped,
-            self.unowned,
-            [[*place, n] for place, n in self._by_partition.items()],
-            self._most,
-        ]
+    def state(self) -> dict[str, Any]:
+        """The figures, for `fold_state.to_text`."""
+        return vars(self)
 
     def add_longest(self, seconds: float, generation: int, at: int) -> None:
         """Add the longest stop of a chunk."""
-        here = (-seconds, generation, at)
+        here = [-seconds, generation, at]
         self.worst = here if self.worst is None else min(self.worst, here)
 
     def add_unowned(self, topic: str, partition: int, generation: int, commits: int) -> None:
         """Add commits without an owner for a partition after a step."""
-        self._by_partition[topic, partition] = self._by_partition.get((topic, partition), 0) + commits
-        here = (-commits, generation)
+        self._by_partition[topic, partition] += commits
+        here = [-commits, generation]
         self._most = here if self._most is None else min(self._most, here)
 
     @property

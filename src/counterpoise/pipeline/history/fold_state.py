@@ -71,7 +71,7 @@ def _unpacked(value: Any) -> Any:
     if kind == "time":
         return _EPOCH + of * _MICROSECOND
     if kind == "counter":
-        return Counter(dict(of))
+        return Counter({tuple(key) if isinstance(key, list) else key: n for key, n in of})
     if kind == "difference":
         return Difference(*_unpacked(of))
     return np.frombuffer(b64decode(of), np.dtype(kind)).copy()
