@@ -104,6 +104,7 @@ BUILT_WRONG = [
     ("half of one in a line", lambda: list(read_groups('{"\udc00":1}\n{}')), "not JSON: 'utf-8' codec can't encode"),
     ("lists in lists in lists", lambda: Group.from_json("[" * 100_000), "not JSON: maximum recursion depth"),
     ("more of them", lambda: list(read_groups('{"topics":{"t":' + "[" * 100_000 + "\n{}")), "not JSON: maximum recursion depth"),
+    ("a number for a name", lambda: ANY({5: 1}, []), "topics: Expected `str`, got `int` as a key; docs/snapshot.md"),
     ("pairs for topics", lambda: ANY([("t", 1)], []), "topics: Expected `object`, got `array`"),
     ("nobody for members", lambda: ANY({}, None), "members: Expected `array`, got `null`"),
     ("members by name", lambda: ANY({}, {"x": A("x")}), "members: Expected `array`, got `object`"),

@@ -55,8 +55,10 @@ def fitted(value: object, kind: type[T], path: str, advice: str) -> T:
     except (msgspec.ValidationError, RecursionError) as error:
         for place, part, of in _parts(value, kind):  # msgspec names no keys
             fitted(part, of, f"{path}{place}", advice)
-        what, _, at = str(error).partition(" - at `$")
-        where = f"{path}{at.rstrip('`')}".removeprefix(".") or "top level"
+        what, _, at = str(error).partition(" - at ")
+        what += " as a key" if at.startswith("`key`") else ""
+        place = at.strip("`").removeprefix("$") if at.startswith("`$") else ""
+        where = f"{path}{place}".removeprefix(".") or "top level"
         raise SnapshotError(f"{where}: {what}; {advice}") from None
 
 
