@@ -21,44 +21,26 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """One finding.
+    """One finding."""
 
-    Attributes
-    ----------
-    kind : str
-        The rule's name.
-    severity : str
-        critical, warning or notice.
-    title, evidence, cost, action : str
-        Texts: the statement, the numbers, the cost, and what to do (with configuration lines).
-    weight : float
-        Orders findings of one severity; larger is worse.
-    numbers : mapping of str to float
-        The figures in `evidence`; never empty.
-    target : str, optional
-        The strategy to change to, if it is not that of `advice.suggested_strategy`.
-    generation, at
-        The generation and time of the evidence, if it is one place.
-    group_id, cluster, rank
-        Set after the rule.
-    owner, accepted_until, accepted_reason
-        The owner of the group, and until when and why the finding is accepted, by ``counterpoise.toml``.
-    """
-
-    kind: str
-    severity: str
+    kind: str  # The rule's name
+    severity: str  # critical, warning or notice
+    # Texts: the statement, the numbers, the cost, and what to do (with configuration lines)
     title: str
     evidence: str
     cost: str
     action: str
-    weight: float
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    weight: float  # Orders findings of one severity; larger is worse
+    numbers: Mapping[str, float] = field(default_factory=dict)  # The figures in `evidence`; never empty
+    # The generation and time of the evidence, if it is one place
     generation: int | None = None
     at: datetime | None = None
-    target: str | None = None
+    target: str | None = None  # The strategy to change to, if it is not that of `advice.suggested_strategy`
+    # Set after the rule
     group_id: str = ""
     cluster: str = "default"
     rank: int = 0
+    # The owner of the group, and until when and why the finding is accepted, by ``counterpoise.toml``
     owner: str | None = None
     accepted_until: date | None = None
     accepted_reason: str | None = None

@@ -67,12 +67,9 @@ class Replay:
 
 
 def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The strategies to replay: `names`, or all. Those of `BY_LAG` are not replayed for generations with unknown lag.
+    """The strategies to replay: `names`, or all. Raises `UnknownStrategyError` if one is not registered.
 
-    Raises
-    ------
-    UnknownStrategyError
-        A strategy is not registered.
+    Those of `BY_LAG` are not replayed for generations with unknown lag.
     """
     if names is not None:
         return tuple(strategy(name).name for name in names)

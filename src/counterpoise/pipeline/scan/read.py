@@ -29,8 +29,6 @@ _AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
 def raw_batches(split: InputSplit, columns: Sequence[str] = RAW) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split; keys as a dictionary if few are distinct, otherwise as bytes; large records in smaller batches.
 
-    Notes
-    -----
     Row groups are read one by one, in equal batches: a batch across two row groups took a third more time, and memory.
     """
     for file, groups in split.groups:

@@ -37,10 +37,7 @@ _STEP_S = 17.0
 class Fleet:
     """The size of a synthetic fleet and the length of its recording.
 
-    Raises
-    ------
-    OptionError
-        A number is too small, or there are more rebalances than fit into the time.
+    Raises `OptionError` if a number is too small, or there are more rebalances than fit into the time.
     """
 
     records: int  # Approximate number of records, nearly all of them commits
