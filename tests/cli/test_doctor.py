@@ -36,6 +36,7 @@ def test_here_nothing_is_missing() -> None:
     others = {"Java", "assignors in kafka-python", "assignors in aiokafka", "memory", "disk of --out", "disk of Spark"}
     assert checks.keys() == extras | others
     assert f"pyspark {metadata.version('pyspark')}" in checks["extra spark"]["found"]
+    assert checks["extra connect"]["found"].count("pandas ") == 1
 
 
 def test_an_extra_that_is_not_installed_is_not_missing_and_one_that_is_too_old_is(monkeypatch: pytest.MonkeyPatch) -> None:

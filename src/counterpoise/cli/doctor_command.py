@@ -77,7 +77,8 @@ def _extras() -> Iterator[Check]:
         found = [(name, _version(name), least) for name, least in dict.fromkeys(_packages("counterpoise", extra))]
         absent = [name for name, version, _ in found if version is None]
         old = [f"{name} {least}" for name, version, least in found if version and _numbers(version) < _numbers(least)]
-        shown = f"lacks {', '.join(absent)}" if absent else ", ".join(f"{name} {version}" for name, version, _ in found)
+        words = absent or [f"{name} {version}" for name, version, _ in found]
+        shown = ("lacks " if absent else "") + ", ".join(dict.fromkeys(words))  # two extras may name one package
         to_do = f"pip install --upgrade 'counterpoise[{extra}]'" + (f", which has {', '.join(old)} or newer" if old else "")
         yield Check(f"extra {extra}", None if absent else not old, shown, to_do if absent or old else "")
 
