@@ -14,7 +14,10 @@ if [ -z "$uv" ]; then
 fi
 
 find_python() { # find_python VERSION BUILD: prints its path
-    command -v "python$1" && return
+    if "python$1" -c 'import venv' 2>/dev/null; then # a shim of pyenv is there without a Python behind it
+        command -v "python$1"
+        return
+    fi
     local home=$folder/$1
     if [ ! -e "$home/.ready" ]; then
         rm -rf "$home"
