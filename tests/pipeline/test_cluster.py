@@ -6,9 +6,13 @@ The commands are as users run them, in processes of their own: a process has its
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +23,7 @@ import pytest
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.scope import AuditScope
+from tests.cli.commands import family
 from tests.pipeline.conftest import rows_of
 from tests.pipeline.incremental.pieces import cut, until
 from tests.pipeline.spark_cluster import Cluster, standalone
@@ -92,6 +97,48 @@ def test_a_cluster_gives_the_tables_of_a_local_session(spark: SparkSession, capt
     for port in cluster.ports:
         with socket.socket() as one:
             assert one.connect_ex(("127.0.0.1", port)), f"something listens on {port}"
+
+
+def test_executors_that_are_killed_change_nothing(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
+    """Three times one is killed as soon as its Python workers run; Spark starts others, and computes what was on it again."""
+    here = audit(spark, capture, tmp_path / "here", strategies=STRATEGIES).out
+    with standalone(tmp_path) as cluster:
+        (cluster.folder / "audit.py").write_text(PROGRAM, encoding="utf-8")
+        cluster.start("killed", cluster.submit("audit.py", *command(capture, "out", ())))
+        process, killed = cluster.running["killed"], set[int]()
+        while process.poll() is None and len(killed) < 3:
+            for pid in set(executors_at_work(cluster)) - killed:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+                break
+            time.sleep(0.1)
+        assert process.wait(600) == 1, cluster.text("killed")[-5000:]
+        assert len(killed) == 3
+        assert differences(cluster.folder / "out", here) == []
+
+
+def executors_at_work(cluster: Cluster) -> list[int]:
+    """Executors of the cluster's workers that have a Python worker's daemon."""
+    found = []
+    for name in ("worker-0", "worker-1"):
+        words = {pid: process_words(pid) for pid in family(cluster.running[name].pid)}
+        daemons = [pid for pid, line in words.items() if b"pyspark.daemon" in line]
+        found += [
+            parent for pid in daemons if (parent := parent_of(pid)) and b"CoarseGrainedExecutorBackend" in words.get(parent, b"")
+        ]
+    return found
+
+
+def parent_of(pid: int) -> int:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
+
+
+def process_words(pid: int) -> bytes:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def assert_same(cluster: Cluster, way: Way, capture: Path, here: Path, groups: tuple[str, ...]) -> None:

@@ -91,12 +91,17 @@ def read_errors(where: str) -> Iterator[None]:
             place, reason, advice, arrow = found.groups()
             advice = advice or "check the address, the network and the credentials"
             raise StorageError(place or where, reason or arrow, advice) from OSError(reason or arrow)
+        if "No space left on dev" in text:
+            full = OSError("no space left on the device")
+            raise StorageError(
+                "Spark's local folder (SPARK_LOCAL_DIRS, or TMPDIR)", str(full), "make room, or name another one"
+            ) from full
         if missing := _MISSING.search(text):
             raise MissingExtraError(
                 f"the Python of Spark's workers has no {missing[1]}: install counterpoise[spark] there, or name another Python "
                 "in PYSPARK_PYTHON (docs/cluster.md)"
             ) from error
-        if "Python worker exited unexpectedly" in text:
+        if any(sign in text for sign in _ENDED):
             failure = OSError("a Python worker of Spark was killed, or was out of memory")
             raise SourceError(
                 f"{where}: {failure}; nothing is stored: run it again, with more memory if it needs that"
@@ -116,6 +121,15 @@ def read_errors(where: str) -> Iterator[None]:
 _STORAGE = re.compile(r"^(?:counterpoise\.errors\.StorageError: (.+?): (.+); (.+)|OSError: (.*AWS Error .+))$", re.MULTILINE)
 """An error of a disk or an object store in a task, in the text of Spark's error."""
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '(\w+)", re.MULTILINE)
+_ENDED = (
+    "Python worker exited unexpectedly",
+    "MemoryError",
+    "Cannot allocate memory",
+    "failed to map segment",
+    "bad_alloc",
+    "BadAlloc",
+    "java.lang.OutOfMemoryError",
+)
 _DAMAGE = (
     "FAILED_READ_FILE",
     "is not a Parquet file",
