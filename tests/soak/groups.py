@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from counterpoise.model.problem import MOST_CAPACITY
 from counterpoise.snapshot import Group, Member, Topic
