@@ -25,13 +25,12 @@ def prepare_lag_balance(
     tolerance: float = 0.1,
     # A member's lag may also exceed its share of the bound by this many records before moves are made: the least lag worth a move
     min_lag_gain: int = 0,
-    # No move is made for the sake of lag once so many owned partitions change hands. Moves that validity or counts demand are
-    # made all the same (they are what `sticky` would make). While partitions wait for an owner none moves for lag. Default: no
-    # cap.
+    # The most owned partitions that move to reduce lag. Moves that validity or counts demand are made beyond it (they are what
+    # `sticky` would make). While a partition has no owner none moves for lag. Default: no cap.
     max_moves: int | None = None,
-    # "balanced": loads are as balanced as those of `sticky`. A number: each member's count may differ by so many from the
-    # balanced one (a number as large as the group leaves counts free; partitions without lag that wait for an owner are spread by
-    # count all the same, those that have one stay).
+    # "balanced": loads are as balanced as those of `sticky`. A number: each member's count may differ from the balanced
+    # one by at most this number (one as large as the group leaves counts free; partitions without lag and without an owner are
+    # spread by count even then, those that have one stay).
     counts: str | int = "balanced",
 ) -> Assignor:
     """An assignor for problems that differ from this one only in claims: owners by counts, lag and stickiness, in this order.
@@ -39,11 +38,11 @@ def prepare_lag_balance(
     Guarantee: valid and complete; counts as said; a cooperative rebalance ends with its second round (with `max_moves` if counts
     are balanced: in a band that round may lift a member to its least count). The largest lag is within its limit, ``(1 +
     tolerance)`` times the bound, rounded up to records, if the search meets it. It is a heuristic; the bound is proven, and
-    `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves of the plan. If the plan from scratch misses the limit,
-    the limit is that plan's largest lag and the tolerance. Once the limit is met, planning again moves nothing. Without
-    `Problem.lag`, or with balanced counts and no lag, the plan is that of `sticky`. Cost: O((P + S) log P), one balanced plan and
-    one more for each placement that moves claims for counts (mostly none), and a number of steps that depends on P and M alone;
-    if it is used up, claims stay where counts let them.
+    `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves of the plan. If even the plan from scratch exceeds the
+    limit, the limit becomes that plan's largest lag times ``(1 + tolerance)``. Once the limit is met, planning again moves
+    nothing. Without `Problem.lag`, or with balanced counts and no lag, the plan is that of `sticky`. Cost: O((P + S) log P), one
+    balanced plan and one more for each placement that moves claims for counts (mostly none), and a number of steps that depends
+    on P and M alone; if it is used up, claims stay where counts let them.
     """
     from counterpoise.solver.engine import solve
     from counterpoise.solver.lag.search import LagSearch

@@ -172,7 +172,7 @@ def command(
         if changes is not None:
             print_changes(changes, shown, None if verbose else top or 5)
         total = result.summary["findings"]["total"]
-        more = "" if verbose or not total else f"; {total:,} findings: there, or here with --verbose"
+        more = "" if verbose or not total else f"; {total:,} findings: in the report, or printed with --verbose"
         folder = join(out, "capture")
         kept = "" if sources else f"\ncapture  {folder}: the same command continues it; `audit {folder}` needs no cluster"
         shown.print(f"report   {report}{more}\ntables   {result.place}/tables{kept}", markup=False)

@@ -122,7 +122,7 @@ def _java() -> Iterator[Check]:
 
 
 def _clients() -> Iterator[Check]:
-    """Whether the installed clients show what an assignor needs."""
+    """Whether the installed releases of the clients have the interfaces that the assignors need."""
     for package, module in (("kafka-python", "kafka_python"), ("aiokafka", "aiokafka")):
         if _version(package) is not None:
             yield _try(
@@ -155,7 +155,9 @@ def _cluster(bootstrap: str | None, config: Path | None) -> Iterator[Check]:
 
     settings = cluster_settings(bootstrap, config)
     cluster = Cluster(settings, timeout=10)
-    reached = _try("cluster", lambda: cluster.cluster_id, lambda name: f"{settings['bootstrap.servers']} is {name}")
+    reached = _try(
+        "cluster", lambda: cluster.cluster_id, lambda name: f"{settings['bootstrap.servers']}: reached, cluster id {name}"
+    )
     yield reached
     if not reached.ok:
         return

@@ -109,12 +109,12 @@ class LagReader:
 
 def _checked(answer: Any, topics: Mapping[str, int]) -> dict[str, list[int]]:
     """What a source answered about these topics, as plain numbers; SnapshotError if it is no lag of theirs."""
-    from counterpoise.snapshot.checks import check_lag, check_order, checked
+    from counterpoise.snapshot.checks import check_lag, checked, refuse_sets
     from counterpoise.snapshot.parts import Lags, Topic
 
     if isinstance(answer, Mapping):
         answer = {topic: lags for topic, lags in answer.items() if topic in topics}
-    check_order(answer)
+    refuse_sets(answer)
     known = checked(answer, Lags, "lag")
     check_lag(known, {topic: Topic(count) for topic, count in topics.items()})
     if sum(map(sum, known.values())) > _MOST:

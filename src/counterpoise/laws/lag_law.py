@@ -37,8 +37,8 @@ def lag(
     Raises `OptionError` if the group's lag is not known.
 
     A balanced plan is compared with balanced plans, any other with all plans. Limits are rounded up to whole records. The bound
-    may be too low, never too high: a plan that fails may still be the best there is, none that passes is worse than it says.
-    Costs what `lag_report` costs, and a look for a better balance.
+    is a lower bound and may be loose: a plan that fails may still be optimal, a plan that passes is certainly within the limit.
+    Cost: that of `lag_report`, and one search for a more balanced plan.
     """
     if problem.lag is None:
         raise OptionError("laws: 'lag' needs the lag of the group, and it is not known; put it into the snapshot")
@@ -88,7 +88,7 @@ def count_band(
 ) -> list[Violation]:
     """Law ``counts``: every member's count lies within the band of one that it has in some balanced plan.
 
-    Raises `OptionError` if the option is no such band.
+    Raises `OptionError` if the option `counts` is neither "balanced" nor a whole number.
 
     A balanced plan is made from the plan at hand by walks that each pass one partition from a heavy to a light member: no solver
     takes part. O(P + S) for each partition of imbalance; a band as large as the group holds of every plan.

@@ -10,7 +10,7 @@ from typing import Any
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import SnapshotError, some
 from counterpoise.planning.assign import planned, protocol_of
-from counterpoise.snapshot.checks import check_lag, check_order, checked, known_topics
+from counterpoise.snapshot.checks import check_lag, checked, known_topics, refuse_sets
 from counterpoise.snapshot.joined import JoinedProblem, JoinMember, join_problem
 from counterpoise.snapshot.parts import JoinedPart, LeadRequest, Topic
 from counterpoise.snapshot.plan import Plan
@@ -113,7 +113,7 @@ def lead(
     """
     if isinstance(members, Mapping):
         members = [{"id": member, "metadata": metadata} for member, metadata in members.items()]
-    check_order(lag)
+    refuse_sets(lag)
     given = checked({"topics": topics, "members": members, "lag": lag, "capacity": capacity}, LeadRequest)
     known = known_topics(given.topics)
     check_lag(given.lag or {}, known)

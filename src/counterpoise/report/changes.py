@@ -19,7 +19,7 @@ FIGURES = (
 
 
 def change_words(rows: Iterable[Row], period: tuple[int, int]) -> list[Row]:
-    """Rows of the table `changes` in words, the newest first. Rates are per day if both eras last an hour."""
+    """Rows of the table `changes` in words, the newest first. Rates are per day if both periods last an hour or more."""
     return [
         {
             "at": clock(row["at"], day=long(period)),

@@ -19,15 +19,15 @@ class Kind:
     ----------
     code, name : str
         As in the tables, and in words.
-    severity : str
-        That of the most important one, or that it is accepted.
+    status : str
+        Severity of the most important one, or that it is accepted.
     rows : list of dict
         `finding_words`, and the number of the group in the table of groups.
     """
 
     code: str
     name: str
-    severity: str
+    status: str
     rows: list[Row]
 
 

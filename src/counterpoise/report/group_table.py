@@ -21,7 +21,7 @@ COLUMNS = (
     ("findings", "Findings", "findings of the group, and the severity of the worst"),
     ("stopped", "Stopped, s", "partition-seconds in which nobody committed because of a rebalance"),
     ("lag", "Lag", "records behind at the last sample; \u2248: not exact everywhere"),
-    ("time_lag", "Time lag, s", "the largest of a partition: how long ago its committed offset was the end of the log"),
+    ("time_lag", "Time lag, s", "time since the committed offset was the log end, of the partition with the largest one"),
     ("members", "Members", "members now, of the most there were"),
     ("partitions", "Partitions", "partitions assigned now"),
     ("rebalances", "Rebalances", "rebalances, and generations that failed"),
@@ -110,7 +110,7 @@ def _cells(group: Row, found: int, late: float | None) -> dict[str, Cell]:
         plain = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
         return Cell(text, None if plain == text else plain, remark)
 
-    latency, lag, faith, stopped = (
+    latency, lag, fidelity, stopped = (
         group[name] for name in ("sync_latency_ms_max", "lag_now", "replay_fidelity", "stopped_partition_seconds")
     )
     now, peak, failed = group["members_now"], group["members_peak"], group["failed_generations"]
@@ -124,7 +124,7 @@ def _cells(group: Row, found: int, late: float | None) -> dict[str, Cell]:
         "rebalances": cell(group["rebalances"], count(group["rebalances"]), f"{count(failed)} failed" if failed else ""),
         "moved": cell(group["observed_moved"], count(group["observed_moved"])),
         "wait": cell(None if latency is None else latency / 1000, duration(latency)),
-        "fidelity": cell(faith, percent(faith)),
+        "fidelity": cell(fidelity, percent(fidelity)),
     }
 
 

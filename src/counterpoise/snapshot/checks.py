@@ -21,10 +21,10 @@ __all__ = [
     "check_claims",
     "check_lag",
     "check_members",
-    "check_order",
     "checked",
     "counts_of",
     "known_topics",
+    "refuse_sets",
 ]
 
 T = TypeVar("T")
@@ -56,8 +56,8 @@ def checked(value: object, kind: type[T], path: str = "", advice: str = FORM) ->
         raise SnapshotError(f"{error}; {advice}") from None
 
 
-def check_order(lag: object) -> None:
-    """Check that no lags are a set: which partition each is of would depend on the process. `checked` reads sets as lists.
+def refuse_sets(lag: object) -> None:
+    """Check that no topic's lags are a set: lags go by position, and a set has no order. `checked` reads sets as lists.
 
     Raises `SnapshotError` if some are; the message starts with the path.
     """

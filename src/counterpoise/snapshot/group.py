@@ -18,7 +18,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.snapshot.checks import FORM, check_claims, check_lag, check_members, check_order, checked, known_topics
+from counterpoise.snapshot.checks import FORM, check_claims, check_lag, check_members, checked, known_topics, refuse_sets
 from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import decoded, fitted
 from counterpoise.snapshot.names import partition_list
@@ -71,7 +71,7 @@ class Group:
         lag: Mapping[str, Sequence[int]] | None = None,
         name: str | None = None,
     ) -> None:
-        check_order(lag)
+        refuse_sets(lag)
         parts = checked({"topics": topics, "members": members, "lag": lag, "group": name}, Parts)
         self.topics: Mapping[str, Topic] = MappingProxyType(known_topics(parts.topics))
         self.members: tuple[Member, ...] = tuple(parts.members)

@@ -20,12 +20,12 @@ from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.storage.files import absolute, first_line, is_local, join, read_if_exists, write_bytes
 from counterpoise.pipeline.storage.writer_lock import WriterLock
 
-__all__ = ["CANNOT_WRITE", "CaptureFolder", "capture_notes", "reason_of", "write_backup"]
+__all__ = ["CANNOT_WRITE", "CaptureFolder", "capture_backup", "capture_notes", "reason_of"]
 
 CANNOT_WRITE = (OSError, StorageError)
 """Errors of a disk that is full or a store that is unreachable, for which a following recording waits."""
 
-_WITHOUT = {
+_LACKS = {
     "segments": "taken from segment files: what compaction had removed before is not in it",
     "dump": "complete=false: taken from the text of kafka-dump-log: what compaction had removed before is not in it",
     "poll": "complete=false: made from polls every {} s instead of the topic: rebalances between two polls are one change or "
@@ -126,7 +126,9 @@ class CaptureFolder:
         return about
 
 
-def write_backup(out: str | Path, source: str, batches: Iterable[pa.RecordBatch], facts: Callable[[], Mapping[str, Any]]) -> None:
+def capture_backup(
+    out: str | Path, source: str, batches: Iterable[pa.RecordBatch], facts: Callable[[], Mapping[str, Any]]
+) -> None:
     """Write the records of a backup to a new capture folder, in one file, completely or not at all.
 
     `facts` are added to ``capture.json``; it is called when all records are read. Raises `CaptureError` if `out` has a capture.
@@ -159,8 +161,8 @@ def capture_notes(folder: str | Path | None) -> list[str]:
 
 
 def _before(about: Any) -> list[str]:
-    if about.get("source") in _WITHOUT:
-        return [_WITHOUT[about["source"]].format(about.get("every", "?"))]
+    if about.get("source") in _LACKS:
+        return [_LACKS[about["source"]].format(about.get("every", "?"))]
     missing = about.get("missing_before")
     if missing is None:
         return ["the recording had not yet caught up with the topic when it ended: the newest records are missing"]

@@ -44,7 +44,7 @@ class FoldSpec:
     reset: Reset | None = None  # As for `lag_rows`
     # Rows of lag up to this time, in microseconds, may be final (`snapshot.watermark_of`); `NEVER`: no record follows
     watermark: int = NEVER
-    headroom: float = 0.2  # By how much members must be able to do more than is produced: 0.2 is a fifth
+    headroom: float = 0.2  # Spare capacity that sizing asks for, as a share of the production: 0.2 is a fifth
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class ClusterFold:
     buckets: int
     ends: str  # The file of its log end offsets (`EndsFile`)
     spec: FoldSpec
-    chunk_starts: frozenset[int] = frozenset()  # The times of blocks before which a chunk may end (`offset_spans.chunk_starts`)
+    chunk_starts: frozenset[int] = frozenset()  # Times of blocks at which a new chunk may begin (`offset_spans.chunk_starts`)
     end: int = 0  # The time of its last record, in microseconds
     write_states: bool = False  # Whether states are written for the next update. If not, all rows are final.
     salt: str | None = None  # Key for hashing names in tables

@@ -36,7 +36,11 @@ _COUNTERS = {
 }
 _GAUGES = {
     # No counter: a later commit can show that a partition stopped for less.
-    "stopped_partition_seconds": ("seconds", "stopped_partition_seconds", "Partition-seconds without a commit in rebalances."),
+    "stopped_partition_seconds": (
+        "seconds",
+        "stopped_partition_seconds",
+        "Partition-seconds without a commit because of rebalances.",
+    ),
     "members": ("members", "members_now", "Members as of the last generation."),
     "idle_members": ("members", "idle_now", "Members without a partition as of the last generation."),
     "spread_partitions": ("partitions", "spread_now", "Partitions between the member with most and the one with fewest."),
@@ -62,14 +66,16 @@ class Figures(Collector):
                         family.add_metric([one.cluster, one.group], one.counts[figure])
                 yield family
         yield from self._lag(shown)
-        yield from self._decisions()
+        yield from self._findings_and_actions()
         yield from self._about(len(groups) - len(shown), sum(len(one.members) for one in shown) - MOST_MEMBERS)
 
     def _lag(self, shown: Sequence[GroupGauges]) -> Iterator[Metric]:
         # Without a unit: it would have to end the name, and dashboards expect these names.
         total = GaugeMetricFamily(f"{PREFIX}_sum_lag", "Records behind, all partitions.", labels=_GROUP)
-        most = GaugeMetricFamily(f"{PREFIX}_max_lag", "Records behind, the partition that is most.", labels=_GROUP)
-        late = GaugeMetricFamily(f"{PREFIX}_max_lag_seconds", "Seconds behind, the partition that is most.", labels=_GROUP)
+        most = GaugeMetricFamily(f"{PREFIX}_max_lag", "Lag in records of the partition with the largest one.", labels=_GROUP)
+        late = GaugeMetricFamily(
+            f"{PREFIX}_max_lag_seconds", "Time lag in seconds of the partition with the largest one.", labels=_GROUP
+        )
         labels = [*_GROUP, "consumer_id", "client_id"]
         each = GaugeMetricFamily(f"{PREFIX}_member_sum_lag", "Records behind, the partitions of one member.", labels=labels)
         left = MOST_MEMBERS
@@ -85,7 +91,7 @@ class Figures(Collector):
                 each.add_metric([one.cluster, one.group, member.member_id, member.client_id], member.lag)
         yield from (total, most, late, each)
 
-    def _decisions(self) -> Iterator[Metric]:
+    def _findings_and_actions(self) -> Iterator[Metric]:
         words = "Groups that an action of the audit concerns, by kind of action."
         family = GaugeMetricFamily("counterpoise_action_groups", words, labels=["cluster_name", "kind"], unit="groups")
         for (cluster, kind), groups in sorted(self._gauges.actions.items()):

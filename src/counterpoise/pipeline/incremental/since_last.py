@@ -125,14 +125,15 @@ class Update:
             now.begin = last.begin if last.positions else self._begin(name)
             # Of the records before the window the newest of each key count; which they are is known when all are read.
             early = any(one["early"] for one in manifests)
-            if (named or late or early or in_scope or recreated(last, now)) and self._has_everything(name, last.begin):
+            if (named or late or early or in_scope or recreated(last, now)) and self._still_complete(name, last.begin):
                 raise StateTooOldError
             self._set_positions(name, engine)
 
-    def _has_everything(self, name: str, begin: int | None) -> bool:
-        """Whether a capture begins where it began: what it has dropped cannot be read again, and then rows stay as they are.
+    def _still_complete(self, name: str, begin: int | None) -> bool:
+        """Whether a capture still has all records that it had at the last audit, so that they can be read again.
 
-        A record before its beginning comes from a clock that was set back.
+        It has if its first record is as old as before, or older (the clock of a broker was set back). If retention has dropped
+        records, what was written from them stays as it is.
         """
         now = self._begin(name)
         return now == begin or (now is not None and begin is not None and now < begin)

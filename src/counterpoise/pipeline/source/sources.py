@@ -126,8 +126,6 @@ _ENDED = (
     "MemoryError",
     "Cannot allocate memory",
     "failed to map segment",
-    "bad_alloc",
-    "BadAlloc",
     "java.lang.OutOfMemoryError",
 )
 _DAMAGE = (

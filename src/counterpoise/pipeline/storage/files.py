@@ -231,13 +231,13 @@ def parquet_writer(uri: str, schema: pa.Schema, **options: Any) -> pq.ParquetWri
         return pq.ParquetWriter(path, schema, filesystem=store, **options)
 
 
-def in_row_groups(batches: Iterable[pa.RecordBatch], most: int, size: Callable[[pa.RecordBatch], int]) -> Iterator[pa.Table]:
-    """Join batches to tables whose batches have a `size` of at least `most` in all; the last table may have less."""
+def in_row_groups(batches: Iterable[pa.RecordBatch], least: int, size_of: Callable[[pa.RecordBatch], int]) -> Iterator[pa.Table]:
+    """Join batches into tables: a table ends as soon as its sizes, by `size_of`, sum up to `least`; the last may be smaller."""
     held, whole = list[pa.RecordBatch](), 0
     for batch in batches:
         held.append(batch)
-        whole += size(batch)
-        if whole >= most:
+        whole += size_of(batch)
+        if whole >= least:
             yield pa.Table.from_batches(held)
             held, whole = [], 0
     if held:

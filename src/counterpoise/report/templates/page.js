@@ -48,20 +48,20 @@ on("keydown", ".legend li[data-slot]", (item, event) => {
 
 // What a drawing's title says, at once and under a finger too.
 const tip = one("#tip");
-let told = null;
-const hush = () => {
-  if (told) { told.title.textContent = told.text; told = null; }
+let hovered = null;
+const hideTip = () => {
+  if (hovered) { hovered.title.textContent = hovered.text; hovered = null; }
   tip.hidden = true;
 };
 document.addEventListener("pointerover", (event) => {
   const part = event.target.closest && event.target.closest("svg.life rect, svg.life g");
   const title = part && one("title", part);
-  if (told && title === told.title) { return; }
-  hush();
+  if (hovered && title === hovered.title) { return; }
+  hideTip();
   if (!title) { return; }
   const strip = part.closest("g[data-p]");
-  told = { title: title, text: title.textContent };
-  tip.textContent = (strip ? strip.dataset.p + ": " : "") + told.text;
+  hovered = { title: title, text: title.textContent };
+  tip.textContent = (strip ? strip.dataset.p + ": " : "") + hovered.text;
   title.textContent = "";
   tip.hidden = false;
 });
@@ -73,4 +73,4 @@ document.addEventListener("pointermove", (event) => {
   tip.style.left = Math.max(x, 8) + "px";
   tip.style.top = y + "px";
 });
-document.addEventListener("scroll", hush, true);
+document.addEventListener("scroll", hideTip, true);

@@ -17,7 +17,7 @@ from counterpoise.pipeline.capture.backup.dump_json import NOT_PRINTED, key_byte
 from counterpoise.pipeline.capture.backup.dump_text import Batch, Line, Marker, Other, Printed, Segment, is_dump, lines_of
 from counterpoise.pipeline.capture.backup.dump_words import COMMIT, GENERATION, commit_bytes, generation_bytes
 from counterpoise.pipeline.capture.columns import Row, in_batches
-from counterpoise.pipeline.capture.folder import write_backup
+from counterpoise.pipeline.capture.folder import capture_backup
 from counterpoise.snapshot.json_text import shown
 
 __all__ = ["DumpCounts", "folder_of", "from_dump", "rows_of"]
@@ -52,7 +52,7 @@ class DumpCounts:
 
 
 def from_dump(file: Path, out: str | Path) -> DumpCounts:
-    """Write a capture folder from the tool's output (see `write_backup`).
+    """Write a capture folder from the tool's output (see `capture_backup`).
 
     Raises `CaptureError` if the file is no output of the tool, or was printed without the decoder.
     """
@@ -66,7 +66,7 @@ def from_dump(file: Path, out: str | Path) -> DumpCounts:
             raise CaptureError(f"{file}: no record could be read ({reason}); dump with --offsets-decoder")
         return {**asdict(counts), "hidden": _notes(counts), "complete": False}
 
-    write_backup(out, "dump", in_batches(rows_of(file, counts)), facts)
+    capture_backup(out, "dump", in_batches(rows_of(file, counts)), facts)
     return counts
 
 

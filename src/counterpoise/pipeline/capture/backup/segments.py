@@ -16,7 +16,7 @@ import pyarrow as pa
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, batches, records
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
-from counterpoise.pipeline.capture.folder import write_backup
+from counterpoise.pipeline.capture.folder import capture_backup
 
 __all__ = ["SegmentCounts", "from_segments", "partition_folders", "read_partition"]
 
@@ -47,14 +47,14 @@ class SegmentCounts:
 
 
 def from_segments(source: Path, out: str | Path) -> SegmentCounts:
-    """Write a capture folder from segment files (see `write_backup`); one segment is in memory at a time.
+    """Write a capture folder from segment files (see `capture_backup`); one segment is in memory at a time.
 
     Raises `CaptureError` if there are no segments of the offsets topic, or a partition has two folders.
     """
     folders = partition_folders(source)
     counts = SegmentCounts(partitions=len(folders))
     history = (batch for index, where in folders.items() for batch in read_partition(where, index, counts))
-    write_backup(out, "segments", history, lambda: {**asdict(counts), "hidden": _notes(counts)})
+    capture_backup(out, "segments", history, lambda: {**asdict(counts), "hidden": _notes(counts)})
     return counts
 
 
