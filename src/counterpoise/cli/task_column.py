@@ -11,7 +11,9 @@ __all__ = ["TaskColumn"]
 
 
 class TaskColumn(ProgressColumn):
-    """Counts are asked from Spark at each refresh; without a running stage (or on a remote server) nothing is shown."""
+    """Counts are asked from Spark twice a second; without a running stage (or on a remote server) nothing is shown."""
+
+    max_refresh = 0.5
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,8 +16,10 @@ from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.laws.written import owners_by_names
 from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.snapshot.checks import checked
 from counterpoise.snapshot.group import Group, check_group
-from counterpoise.snapshot.plan import Plan, lag_figures
+from counterpoise.snapshot.names import Assignment
+from counterpoise.snapshot.plan import PLAN_ADVICE, Plan, lag_figures
 from counterpoise.snapshot.written import WrittenPlan
 
 __all__ = ["AnyPlan", "owners_or_faults", "verify"]
@@ -120,8 +122,8 @@ def owners_or_faults(group: Group, plan: AnyPlan, *, now: bool = False) -> tuple
     if isinstance(plan, Plan) and _same_codes(group, plan):
         return plan.owner if now else plan.target_owner, []
     if isinstance(plan, (Plan, WrittenPlan)):
-        plan = plan.assignment if now else plan.target
-    return owners_by_names(group, plan)
+        return owners_by_names(group, plan.assignment if now else plan.target)
+    return owners_by_names(group, checked(plan, Assignment, "plan", PLAN_ADVICE))
 
 
 def _same_codes(group: Group, plan: Plan) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from counterpoise.report.history import Row
-from counterpoise.report.words import UNKNOWN, clock, count, duration, long, number, percent, phrase, visible
+from counterpoise.report.words import UNKNOWN, clock, long, number, percent, phrase, rounded, seconds, visible
 
 __all__ = ["FIGURES", "change_words"]
 
@@ -24,7 +24,7 @@ def change_words(rows: Iterable[Row], period: tuple[int, int]) -> list[Row]:
         {
             "at": clock(row["at"], day=long(period)),
             "what": _arrow(visible(row["state_before"] or UNKNOWN), visible(row["state_after"] or UNKNOWN)),
-            "lasted": _pair(row, "seconds", _seconds),
+            "lasted": _pair(row, "seconds", seconds),
             "figures": [_figure(row, name) for name, _ in FIGURES],
             "verdict": phrase(row["verdict"]),
             "certainty": percent(row["certainty"]),
@@ -34,8 +34,8 @@ def change_words(rows: Iterable[Row], period: tuple[int, int]) -> list[Row]:
 
 
 def _figure(row: Row, name: str) -> str:
-    words = {"stopped_seconds": _seconds, "lag_mean": lambda value: number(value if value is None else round(value))}.get(
-        name, _rounded
+    words = {"stopped_seconds": seconds, "lag_mean": lambda value: number(value if value is None else round(value))}.get(
+        name, rounded
     )
     daily = f"{name}_per_day"
     if all(row[era].get(daily) is not None for era in ("before", "after")):
@@ -49,11 +49,3 @@ def _pair(row: Row, name: str, words: Callable[[float | None], str]) -> str:
 
 def _arrow(before: str, after: str) -> str:
     return before if before == after else f"{before} \N{RIGHTWARDS ARROW} {after}"
-
-
-def _seconds(value: float | None) -> str:
-    return duration(None if value is None else value * 1000)
-
-
-def _rounded(value: float | None) -> str:
-    return count(None if value is None else round(value, 1 if value < 10 else None))

@@ -82,7 +82,7 @@ def detail(
         "loads_at": loads_at,
         "more_loads": more_loads(loads, limits.members),
         "brief": limits.brief,
-        "steps": steps_in_words(history, names, day=long(period))[: limits.listed] if history else [],
+        "steps": steps_in_words(history, names, limits.listed, day=long(period)) if history else [],
         "n_steps": len(history.steps) + history.skipped if history else 0,
         "strategies": strategy_rows(listed, observed, group["suggested_strategy"], _declared(group)) if listed else [],
         "suggestion": paragraphs(visible_lines(group["suggestion"])),

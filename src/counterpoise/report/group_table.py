@@ -11,7 +11,7 @@ from counterpoise.report.findings import status
 from counterpoise.report.history import LagNow, Row
 from counterpoise.report.overview import SEVERITIES, running
 from counterpoise.report.ribbons import Ints
-from counterpoise.report.words import UNKNOWN, count, duration, number, percent, phrase, slug, visible
+from counterpoise.report.words import UNKNOWN, count, duration, number, percent, phrase, rounded, slug, visible
 
 __all__ = ["COLUMNS", "SPARK_BINS", "Cell", "GroupRow", "choices", "group_rows"]
 
@@ -116,9 +116,9 @@ def _cells(group: Row, found: int, late: float | None) -> dict[str, Cell]:
     now, peak, failed = group["members_now"], group["members_peak"], group["failed_generations"]
     return {
         "findings": cell(found, count(found) if found else "none"),
-        "stopped": cell(stopped, _seconds(stopped)),
+        "stopped": cell(stopped, rounded(stopped)),
         "lag": cell(lag, number(lag) if lag is None or group["lag_quality"] == "exact" else f"\u2248 {number(lag)}"),
-        "time_lag": cell(late, _seconds(late)),
+        "time_lag": cell(late, rounded(late)),
         "members": cell(now, count(now), f"of {count(peak)}" if peak else ""),
         "partitions": cell(group["partitions_now"], count(group["partitions_now"])),
         "rebalances": cell(group["rebalances"], count(group["rebalances"]), f"{count(failed)} failed" if failed else ""),
@@ -126,10 +126,6 @@ def _cells(group: Row, found: int, late: float | None) -> dict[str, Cell]:
         "wait": cell(None if latency is None else latency / 1000, duration(latency)),
         "fidelity": cell(fidelity, percent(fidelity)),
     }
-
-
-def _seconds(value: float | None) -> str:
-    return count(value if value is None else round(value, None if value >= 10 else 1))
 
 
 def _spark(bins: Ints) -> str:

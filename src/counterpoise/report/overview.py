@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from counterpoise.report.history import Row
-from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, visible
+from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, seconds, visible
 
 __all__ = [
     "Bar",
@@ -14,6 +14,7 @@ __all__ = [
     "bars",
     "figures",
     "first_groups",
+    "group_name",
     "headline",
     "importance",
     "period_of",
@@ -108,10 +109,15 @@ def headline(summary: Row, period: tuple[int, int]) -> str:
     )
 
 
+def group_name(summary: Row, row: Row) -> str:
+    """The group of a row; with its cluster, if the audit has several."""
+    several = len(summary.get("clusters", ())) > 1
+    return f"{row['cluster']}/{row['group_id']}" if several else str(row["group_id"])
+
+
 def first_groups(summary: Row, action: Row, most: int) -> list[str]:
     """The names of the first groups of an action, and the number of the others."""
-    several = len(summary.get("clusters", ())) > 1
-    names = [visible(f"{one['cluster']}/{one['group_id']}" if several else one["group_id"]) for one in action["groups"][:most]]
+    names = [visible(group_name(summary, one)) for one in action["groups"][:most]]
     more = action["n_groups"] - len(names)
     return [*names, *([f"and {count(more)} more"] if more else [])]
 
@@ -162,7 +168,7 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
             "" if row["strategy"] == "observed" else phrase(row["mode"]),
             bar(row, "moved"),
             bar(row, "revoked"),
-            _stopped(row.get("stopped_seconds")) if with_stops else "",
+            seconds(row.get("stopped_seconds")) if with_stops else "",
             count(row.get("spread_peak")),
             count(row.get("topic_spread_peak")),
             f"{count(row['balanced'])} of {count(row['generations'])}" if row["balanced"] is not None else UNKNOWN,
@@ -172,10 +178,6 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
         )
         for row in listed
     ]
-
-
-def _stopped(seconds: float | None) -> str:
-    return UNKNOWN if seconds is None else duration(seconds * 1000)
 
 
 def _over(ratio: float | None) -> str:

@@ -50,10 +50,10 @@ def called(history: GroupHistory, names: list[str], ids: list[str] | None, sign:
     return ", ".join([*words, f"{count(len(listed) - most)} more"] if len(listed) > most else words)
 
 
-def steps_in_words(history: GroupHistory, names: list[str], *, day: bool = False) -> list[Step]:
-    """The steps of a group's life, the newest first."""
+def steps_in_words(history: GroupHistory, names: list[str], most: int, *, day: bool = False) -> list[Step]:
+    """The last steps of a group's life, at most `most`, the newest first."""
     made = []
-    for step in reversed(history.steps):
+    for step in history.steps[::-1][:most]:
         who = [called(history, names, step["joined"], "+", 8), called(history, names, step["left"], "-", 8)]
         made.append(
             Step(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterpoise.errors import MissingExtraError
 from counterpoise.report.history import Row
-from counterpoise.report.overview import SEVERITIES, first_groups, headline, period_of
+from counterpoise.report.overview import SEVERITIES, first_groups, group_name, headline, period_of
 from counterpoise.report.words import accepted, count, number, paragraphs, percent, phrase, plural, visible
 
 if TYPE_CHECKING:
@@ -88,11 +88,10 @@ def print_audit(
 
 def _worst(summary: dict[str, Any]) -> list[Text]:
     """The groups with the most important findings, a line each below a heading."""
-    several = len(summary.get("clusters", ())) > 1
     found: dict[str, Row] = {}
     for row in summary["findings"]["top"]:
         if row["accepted_until"] is None:
-            found.setdefault(f"{row['cluster']}/{row['group_id']}" if several else row["group_id"], row)
+            found.setdefault(group_name(summary, row), row)
     lines = [_plain("worst groups" if found else "", "bold")]
     for name, row in list(found.items())[:_WORST]:
         line = _plain("     ")

@@ -25,6 +25,8 @@ __all__ = [
     "percent",
     "phrase",
     "plural",
+    "rounded",
+    "seconds",
     "slug",
     "visible",
     "visible_lines",
@@ -108,6 +110,16 @@ def duration(milliseconds: float | None) -> str:
     if seconds < 2 * 86400:
         return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} min".removesuffix(" 00 min")
     return f"{int(seconds // 86400)} d {int(seconds % 86400 // 3600):02d} h".removesuffix(" 00 h")
+
+
+def seconds(value: float | None) -> str:
+    """Seconds as `duration` writes them."""
+    return duration(None if value is None else value * 1000)
+
+
+def rounded(value: float | None) -> str:
+    """A number with one decimal place if it is below 10."""
+    return count(None if value is None else round(value, 1 if value < 10 else None))
 
 
 def instant(microseconds: int | None, missing: str = UNKNOWN) -> str:

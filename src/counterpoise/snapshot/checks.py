@@ -48,7 +48,7 @@ def checked(value: object, kind: type[T], path: str = "", advice: str = FORM) ->
     try:
         given = msgspec.to_builtins(value, builtin_types=_NOT_JSON, enc_hook=plain)
         with suppress(OverflowError):  # a number of more than 64 bits
-            msgspec.json.encode(given)
+            msgspec.msgpack.encode(given)  # raises if a text cannot be written as UTF-8
         return fitted(given, kind, path, advice)
     except UnicodeEncodeError as error:
         raise SnapshotError(f"{shown(error.object)} holds half a surrogate pair, which is no text") from None

@@ -20,7 +20,7 @@ from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import FORM, check_claims, check_lag, check_members, checked, known_topics, refuse_sets
 from counterpoise.snapshot.html import html_table
-from counterpoise.snapshot.json_text import decoded, fitted
+from counterpoise.snapshot.json_text import read_as
 from counterpoise.snapshot.names import partition_list
 from counterpoise.snapshot.parts import Member, Parts, Topic
 
@@ -72,7 +72,10 @@ class Group:
         name: str | None = None,
     ) -> None:
         refuse_sets(lag)
-        parts = checked({"topics": topics, "members": members, "lag": lag, "group": name}, Parts)
+        self._take(checked({"topics": topics, "members": members, "lag": lag, "group": name}, Parts))
+
+    def _take(self, parts: Parts) -> None:
+        """Set the attributes from parts whose types are checked."""
         self.topics: Mapping[str, Topic] = MappingProxyType(known_topics(parts.topics))
         self.members: tuple[Member, ...] = tuple(parts.members)
         self.lag: Mapping[str, Sequence[int]] | None = None if parts.lag is None else MappingProxyType(parts.lag)
@@ -97,8 +100,8 @@ class Group:
         SnapshotError
             The message starts with the path, such as ``members[3].owned.t1[0]``.
         """
-        parts = fitted(decoded(text, _advice(text)), Parts, "", FORM)
-        group = cls(parts.topics, parts.members, parts.lag, parts.group)
+        group = cls.__new__(cls)
+        cls._take(group, read_as(text, Parts, _advice(text), FORM))
         if strict:
             check_claims(group.members, group.topics)
         return group

@@ -213,6 +213,8 @@ def _whole(uri: str) -> Iterator[None]:
     try:
         with storage_errors(uri):
             yield
+    except pa.ArrowMemoryError:
+        raise
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a name in the footer
         why = f"not a whole Parquet file ({first_line(error)})"
         raise CaptureError(f"{uri}: {why}; it is damaged, cut short or a stray one") from error

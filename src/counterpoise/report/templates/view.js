@@ -60,8 +60,10 @@ const show = async () => {
   const counted = sheet.kept.length.toLocaleString("en") + " of " + sheet.rows.length.toLocaleString("en") + " groups";
   one("#matches").textContent = filtered ? counted : "";
   one("#narrowed").textContent = filtered ? " Only those of the " + counted + " that the filter leaves." : "";
+  const tally = new Map();
+  sheet.kept.flatMap(found).filter(asked).forEach((finding) => tally.set(finding.kind, (tally.get(finding.kind) || 0) + 1));
   all("details.of-kind").forEach((kind) => {
-    const n = sheet.kept.flatMap(found).filter((finding) => finding.kind === kind.dataset.kind && asked(finding)).length;
+    const n = tally.get(kind.dataset.kind) || 0;
     one(".n-of", kind).textContent = n.toLocaleString("en") + (n === 1 ? " finding" : " findings");
     one(".first", kind).hidden = filtered;
     kind.hidden = n === 0;
