@@ -16,6 +16,7 @@ __all__ = [
     "FINDINGS",
     "GROUP_GENERATIONS",
     "GROUP_REPORT",
+    "HEALTH",
     "MEASURED_REPLAYS",
     "METRICS",
     "MODERN_GROUP_RECORDS",
@@ -112,6 +113,13 @@ PARTITION_LAG = _table(
     log_start bigint, log_end bigint, lag bigint, owner string, quality string, clamped boolean, time_lag_ms bigint"""
 )
 
+HEALTH = _table(
+    """cluster string, scope string, group_id string, topic string, partition int, member_id string, client_id string,
+    state string, since timestamp, until timestamp, detected timestamp, open boolean, owner string, partitions int,
+    lag_begin bigint, lag_end bigint, lag_peak bigint,
+    produced_per_second double, consumed_per_second double, seconds_left double"""
+)
+
 REPLAYS = _table(_STEP, "strategy string, mode string", _ASSIGNMENT)
 
 METRICS = _table(
@@ -161,6 +169,11 @@ GROUP_REPORT = _table(
     busiest_partitions array<struct<topic string, partition int, per_second double>>,
     capacity_per_second double, capacity_quality string, capacity_windows int, member_load_per_second double,
     members_needed int, members_useful int, sizing_seconds double""",
+    """health string, health_states array<struct<
+        state string, seconds double, partitions int, since timestamp, lag bigint, lost bigint,
+        produced_per_second double, consumed_per_second double, seconds_left double>>,
+    unhealthy array<struct<
+        state string, topic string, partition int, client_id string, since timestamp, lag bigint, lost bigint>>""",
 )
 
 _ERA = """seconds double, rebalances int, rebalances_per_day double, moved int, moved_per_day double, stopped_seconds double,
@@ -196,6 +209,7 @@ TABLES: dict[str, pa.Schema] = {
     "decode_errors": DECODE_ERRORS,
     "rebalances": REBALANCES,
     "partition_lag": PARTITION_LAG,
+    "health": HEALTH,
     "replays": REPLAYS,
     "metrics": METRICS,
     "group_report": GROUP_REPORT,

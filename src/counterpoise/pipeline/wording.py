@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["grouped", "seconds", "times", "when"]
+__all__ = ["duration", "grouped", "seconds", "times", "when"]
 
 
 def grouped(n: float) -> str:
@@ -21,6 +21,20 @@ def seconds(milliseconds: float) -> str:
     """Milliseconds as seconds, to the millisecond: `300 s`, `2,147,483.647 s`."""
     text = f"{milliseconds / 1000:,.3f}".rstrip("0").rstrip(".")
     return f"{text} s"
+
+
+def duration(milliseconds: float) -> str:
+    """Milliseconds as the two largest units that matter: `90 s`, `5 min 20 s`, `3 h 10 min`, `2 d 04 h`."""
+    seconds = milliseconds / 1000
+    if seconds < 1:
+        return f"{milliseconds:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    if seconds < 7200:
+        return f"{int(seconds // 60)} min {int(seconds % 60):02d} s".removesuffix(" 00 s")
+    if seconds < 2 * 86400:
+        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} min".removesuffix(" 00 min")
+    return f"{int(seconds // 86400)} d {int(seconds % 86400 // 3600):02d} h".removesuffix(" 00 h")
 
 
 def when(moment: datetime) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from counterpoise.pipeline import wording
 from counterpoise.pipeline.wording import grouped
 from counterpoise.snapshot.json_text import visible
 
@@ -97,19 +98,8 @@ def plural(value: float | None, word: str) -> str:
 
 
 def duration(milliseconds: float | None) -> str:
-    """Milliseconds as the two largest units that matter."""
-    if milliseconds is None:
-        return UNKNOWN
-    seconds = milliseconds / 1000
-    if seconds < 1:
-        return f"{milliseconds:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    if seconds < 7200:
-        return f"{int(seconds // 60)} min {int(seconds % 60):02d} s".removesuffix(" 00 s")
-    if seconds < 2 * 86400:
-        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} min".removesuffix(" 00 min")
-    return f"{int(seconds // 86400)} d {int(seconds % 86400 // 3600):02d} h".removesuffix(" 00 h")
+    """Milliseconds as `wording.duration` writes them."""
+    return UNKNOWN if milliseconds is None else wording.duration(milliseconds)
 
 
 def seconds(value: float | None) -> str:

@@ -75,12 +75,12 @@ def actions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [action for action, _ in ranked(parts(rows), stopped(rows))]
 
 
-def test_a_fleet_of_200_groups_with_every_finding_gives_at_most_eleven_actions_with_texts() -> None:
+def test_a_fleet_of_200_groups_with_every_finding_gives_at_most_thirteen_actions_with_texts() -> None:
     rows = fleet()
     told = actions(rows)
     assert {finding.kind for row in rows for finding in findings_of(row)} == {rule.__name__ for rule in RULES}
     assert {one["kind"] for one in told} == set(KINDS)
-    assert 8 <= len(told) <= 11
+    assert 8 <= len(told) <= 13
     assert [one["rank"] for one in told] == list(range(1, len(told) + 1))
     for one in told:
         assert all((one["title"], one["saves"], one["cost"], one["action"])), one

@@ -123,7 +123,22 @@ SIZED: dict[str, Any] = {
     "sizing_seconds": 200_000.0,
 }
 """A group with three members, which is what it needs."""
+
+
+def unhealthy(name: str, **changes: Any) -> dict[str, Any]:
+    """Two partitions are in a state, one of which is named."""
+    state = {"state": name, "seconds": 90.0, "partitions": 2, "since": AT, "lag": 5000, "lost": 0}
+    rates = {"produced_per_second": 120.0, "consumed_per_second": 80.0, "seconds_left": None}
+    worst = {"state": name, "topic": "orders", "partition": 3, "client_id": "c-1", "since": AT, "lag": 4000, "lost": 0}
+    fine = {**state, "state": "ok", "partitions": 4}
+    return {"health": name, "health_states": [state | rates | changes, fine | rates], "unhealthy": [worst]}
+
+
 CASES: dict[str, dict[str, Any]] = {
+    "losing_data": unhealthy("losing_data", lost=700, seconds_left=0.0),
+    "stalled_partition": unhealthy("stalled"),
+    "stopped_partition": unhealthy("stopped"),
+    "falling_behind": unhealthy("falling_behind", seconds_left=7200.0),
     "idle_members": {"idle_now": 2, "idle_clients": ["c-4", "c-5"], "members_now": 6, "partitions_now": 4},
     "unbalanced": {"protocol": "range", "spread_now": 9, "topic_spread_now": 3, "busiest_clients": ["c-1"]},
     "topic_skew": {"topic_spread_now": 4, "n_skewed_topics": 1, "skewed_topics": [SKEWED]},
@@ -245,6 +260,30 @@ def test_members_are_named_where_it_is_about_them() -> None:
     for kind in about:
         (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
         assert "c-" in finding.evidence, kind
+
+
+def test_partitions_without_progress_are_named_with_their_clients_rates_and_what_is_left() -> None:
+    (found,) = findings_of(healthy(**CASES["stalled_partition"]))
+    assert found.evidence == (
+        "orders-3 (4,000 records, since 2026-01-01 12:30:00 UTC, client c-1) and 1 partition more; 5,000 records wait in all; "
+        "120 records/s are produced, 80 consumed since then"
+    )
+    (behind,) = findings_of(healthy(**CASES["falling_behind"]))
+    assert behind.severity == "critical"
+    assert behind.cost.endswith("the lag doubles in 2 min 05 s; retention deletes records before they are read in 2 h")
+    (safe,) = findings_of(healthy(**unhealthy("falling_behind", consumed_per_second=130.0)))
+    assert (safe.severity, safe.cost) == (
+        "warning",
+        "records are read later and later; retention deletes records before they are read, in the end",
+    )
+    (soon,) = findings_of(healthy(**unhealthy("losing_data", seconds_left=90.0)))
+    assert soon.title == "retention is about to delete records of 2 partitions"
+    assert soon.evidence.endswith("; 90 s left")
+
+
+@pytest.mark.parametrize("state", ["ok", "catching_up", "unowned"])
+def test_other_states_are_no_findings(state: str) -> None:
+    assert list(findings_of(healthy(**unhealthy(state)))) == []
 
 
 def test_topics_that_are_skewed_are_named_with_who_has_most_and_fewest_and_the_rest_is_counted() -> None:
@@ -452,6 +491,10 @@ def test_only_members_that_can_be_static_are_advised_how(kind: str) -> None:
         ("too_many_members", CASES["too_many_members"] | {"lag_now": 24_001, "lag_owner_share": 0.2}),
         ("too_many_members", CASES["too_many_members"] | {"sizing_seconds": 599.0}),
         ("too_many_members", CASES["too_many_members"] | {"state": "empty"}),
+        ("losing_data", unhealthy("falling_behind")),
+        ("stalled_partition", unhealthy("stopped")),
+        ("stopped_partition", unhealthy("stopped", partitions=0)),
+        ("falling_behind", unhealthy("catching_up")),
         ("storm", {"storm_rebalances": 4}),
         ("eager_stops", EAGER | {"rebalances": 2}),
         ("eager_stops", EAGER | {"observed_revoked": 9}),

@@ -16,6 +16,8 @@ from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.changes import change_rows
 from counterpoise.pipeline.fold.group_figures import committed_partitions, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState
+from counterpoise.pipeline.fold.health_fold import health_columns, open_rows
+from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partition_state import encode_partitions
@@ -24,6 +26,7 @@ from counterpoise.pipeline.fold.sizing import sizing_columns
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.scope import Reset
+from counterpoise.pipeline.stored.keyed import KEYS
 
 __all__ = ["Commit", "Folded", "History", "Sample", "Step", "folded", "histories", "instants_of", "log_ends"]
 
@@ -62,10 +65,11 @@ class Commit(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Ends of some logs."""
+    """Ends of some logs, and where they start: in the middle if nothing is said."""
 
     time: int
     ends: tuple[int | None, ...]
+    starts: tuple[int, ...] = ()
 
 
 Event = Step | Commit | Sample
@@ -103,7 +107,7 @@ def _event(what: str, time: int) -> st.SearchStrategy[Event]:
     if what == "c":
         committed = st.integers(0, 40) | st.integers(0, 40) | st.none()
         return st.builds(Commit, at, group, st.integers(0, len(PLACES) - 1), committed, st.sampled_from(IDS))
-    return st.builds(Sample, at, st.tuples(*[st.none() | st.integers(0, 40)] * len(PLACES)))
+    return st.builds(Sample, at, st.tuples(*[st.none() | st.integers(0, 40)] * len(PLACES)), st.just(()))
 
 
 @dataclass
@@ -114,6 +118,8 @@ class Folded:
     ----------
     lag : dict
         Group, topic, partition and time -> the row of `partition_lag`.
+    health : dict
+        The key of a row of `health` -> the row.
     known : dict
         Group and number of a step -> the lag that strategies are told of.
     figures : dict
@@ -123,9 +129,10 @@ class Folded:
     """
 
     lag: dict[tuple[str, str, int, datetime], tuple[Any, ...]] = field(default_factory=dict)
+    health: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
     known: dict[tuple[str, int], Any] = field(default_factory=dict)
     figures: dict[str, Any] = field(default_factory=dict)
-    sizes: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list, compare=False)
 
 
 class _Bucket(Bucket):
@@ -177,6 +184,12 @@ class _Rows:
             assert place not in self._found.lag, f"{place} is there twice"
             self._found.lag[place] = tuple(row.items())
 
+    def add_health(self, parts: PartitionStates, rows: HealthRows) -> None:
+        for row in rows.batch(parts).to_pylist():
+            place = tuple(row[name] for name in KEYS["health"])
+            assert place not in self._found.health, f"{place} is there twice"
+            self._found.health[place] = row
+
     def add_step(self, row: Any) -> None:
         raise AssertionError(row)
 
@@ -189,11 +202,13 @@ class _Rows:
 def log_ends(samples: Sequence[Sample]) -> LogEnds:
     """The same rules as `EndsFile`, of each log by itself: a topic is made anew when one of its logs has shrunk."""
     of: dict[tuple[str, int], dict[int, int]] = {}
-    for time, ends in samples:
-        for place, end in zip(PLACES, ends, strict=True):
+    starts: dict[tuple[tuple[str, int], int], int] = {}
+    for time, ends, first in samples:
+        for number, (place, end) in enumerate(zip(PLACES, ends, strict=True)):
             if end is not None:
                 log = of.setdefault(place, {})
                 log[time] = max(end, log.get(time, end))
+                starts[place, time] = first[number] if first else log[time] // 2
     anew: set[tuple[str, int]] = set()
     for (topic, _), log in of.items():
         times = sorted(log)
@@ -206,16 +221,16 @@ def log_ends(samples: Sequence[Sample]) -> LogEnds:
         for time in sorted(log):
             if (place[0], time) in anew:
                 life, life_first = life + 1, len(rows)
-            rows.append((time, log[time] // 2, log[time], life, life_first))
+            rows.append((time, starts[place, time], log[time], life, life_first))
         places[place] = begin, len(rows)
         newest[place[0]] = max(newest.get(place[0], 0), life)
-    at, start, ends_at, lives, first = np.array(rows, np.int64).reshape(-1, 5).T.copy()
+    at, start, ends_at, lives, begins = np.array(rows, np.int64).reshape(-1, 5).T.copy()
     has_next, is_newest = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
     for place, (begin, after) in places.items():
         has_next[begin : after - 1] = lives[begin : after - 1] == lives[begin + 1 : after]
         is_newest[begin:after] = lives[begin:after] == newest[place[0]]
     instants, next_ = instants_of(samples), (np.append(ends_at[1:], 0), np.append(at[1:], 0))
-    return LogEnds(places, instants, at, start, ends_at, first, is_newest, *next_, has_next)
+    return LogEnds(places, instants, at, start, ends_at, begins, is_newest, *next_, has_next)
 
 
 def folded(
@@ -274,6 +289,8 @@ def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
     bucket._feed(chunk.records, None)
     rows = _Rows(found)
     stops = bucket._fold(chunk.commits, rows, None, NEVER)
+    opened = open_rows(bucket.parts, bucket._ends.instants)
+    bucket._add_health(rows, opened)
     counted = committed_partitions(bucket.parts, stops)
     lag = {name: (figures, n) for name, figures, n in lag_figures(bucket.parts)}
     for name, group in bucket.groups.items():
@@ -281,7 +298,17 @@ def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
         many = 0 if code is None else int(counted[code])
         changed = list(change_rows(group.changes, name, END))
         sized = {} if code is None else sizing_columns(group.sizing, bucket.parts, code, 2, 0.2)
-        found.figures[name] = changed, sized, group.stops.figures, many, group.commits, lag.get(name), group.timeouts.figures
+        health = {} if code is None else health_columns(bucket.parts, opened, code, group.health)
+        found.figures[name] = (
+            changed,
+            sized,
+            health,
+            group.stops.figures,
+            many,
+            group.commits,
+            lag.get(name),
+            group.timeouts.figures,
+        )
 
 
 def instants_of(samples: Sequence[Sample]) -> Any:

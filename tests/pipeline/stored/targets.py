@@ -74,7 +74,7 @@ def dated(table: DataFrame, name: str) -> DataFrame:
     if "date" in table.columns:
         return table.select(*names)
     assert name in KEYS, "rows without a time of their own need a date"
-    days = fn.floor(fn.unix_micros("at" if name == "partition_lag" else "log_ts") / _DAY_US)
+    days = fn.floor(fn.unix_micros({"partition_lag": "at", "health": "since"}.get(name, "log_ts")) / _DAY_US)
     return table.select(*names[:-1], fn.date_from_unix_date(days.cast("int")).alias("date"))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from counterpoise.pipeline.findings import balance, life, rebalancing, size
+from counterpoise.pipeline.findings import balance, health, life, rebalancing, size
 from counterpoise.pipeline.findings.finding import Finding
 
 __all__ = ["RULES", "Finding", "findings_of"]
@@ -14,6 +14,10 @@ __all__ = ["RULES", "Finding", "findings_of"]
 Rule = Callable[[Mapping[str, Any]], Finding | None]
 
 RULES: tuple[Rule, ...] = (
+    health.losing_data,
+    health.stalled_partition,
+    health.stopped_partition,
+    health.falling_behind,
     balance.idle_members,
     balance.unbalanced,
     balance.topic_skew,

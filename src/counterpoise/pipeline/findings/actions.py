@@ -26,6 +26,14 @@ from counterpoise.planning.client_libraries import UNKNOWN, recommended, resolve
 __all__ = ["KINDS", "parts_of", "ranked"]
 
 KINDS: Mapping[str, tuple[str, str]] = {
+    "save_records": (
+        "Save records of {} from retention",
+        "raise retention.ms and retention.bytes of their topics, then let them catch up",
+    ),
+    "unblock_partitions": (
+        "Unblock partitions of {}",
+        "see what the findings name: a record that cannot be processed, a client that hangs, a paused partition",
+    ),
     "switch_strategy": ("", "change the configuration of each client library; a group at a time, in the order of the list"),
     "broker_assignor": ("Change the assignor of {} that brokers assign", "choose the other assignor, or go back to classic"),
     "one_library": ("Bring all members of {} to one client library", "their libraries have no better strategy in common"),
@@ -41,6 +49,8 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "outside_commits": ("Find out who commits from outside of {}", "find who resets offsets, or assigns partitions by hand"),
 }
 """Kind -> title and what to do; in this order the actions of a group take their share of its seconds."""
+_FIRST = ("save_records", "unblock_partitions")
+"""Kinds that come before all others: somebody must act at once."""
 _STEADY = ("storm", "eager_stops", "static_membership", "flapping")
 _STRATEGY = ("unbalanced", "topic_skew", "needless_moves", "better_strategy")
 _KIND_OF = {
@@ -48,11 +58,15 @@ _KIND_OF = {
     **dict.fromkeys(("failed_generations", "polled_too_late"), "raise_timeouts"),
     **dict.fromkeys(("slow_leader", "lag_on_one_owner"), "look_at_members"),
     **dict.fromkeys(("simple_consumer", "commits_by_nobody"), "outside_commits"),
-    **dict.fromkeys(("too_few_members", "hot_partition"), "add_members"),
+    **dict.fromkeys(("stalled_partition", "stopped_partition"), "unblock_partitions"),
+    **dict.fromkeys(("falling_behind", "too_few_members", "hot_partition"), "add_members"),
+    "losing_data": "save_records",
     **dict.fromkeys(("idle_members", "too_many_members"), "give_back_members"),
     "dead_groups": "dead_groups",
 }
 _AMOUNTS = {
+    "save_records": ("lost", "records are lost already"),
+    "unblock_partitions": ("lag", "records wait"),
     "raise_timeouts": ("failed kicks", "failed rebalances or late polls"),
     "look_at_members": ("waiting", "records wait for one member"),
     "add_members": ("missing", "members are missing"),
@@ -183,10 +197,19 @@ def ranked(parts: Iterable[Part], stopped: Mapping[str, float]) -> list[tuple[di
 
 
 def _order(action: Mapping[str, Any], stopped: float) -> tuple[Any, ...]:
-    """Actions that save a hundredth of the stopped seconds come first, by seconds; the others follow by severity."""
+    """Data that is lost and partitions that wait come first, then actions that save a hundredth of the stopped seconds, by
+    seconds; the others follow by severity.
+    """
     much = action["saved_seconds"] if action["saved_seconds"] >= _MUCH * stopped else 0.0
     figures = (-action[name] for name in (*_SAVED[:4], "n_groups"))
-    return (-much, _SEVERITIES.index(action["severity"]), *figures, action["kind"], action["target"])
+    return (
+        action["kind"] not in _FIRST,
+        -much,
+        _SEVERITIES.index(action["severity"]),
+        *figures,
+        action["kind"],
+        action["target"],
+    )
 
 
 def _group_order(part: Part) -> tuple[Any, ...]:

@@ -8,12 +8,15 @@ from itertools import groupby
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold import changes
 from counterpoise.pipeline.fold.group_figures import add_commits, add_stops, commit_columns, committed_partitions, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState
+from counterpoise.pipeline.fold.health_fold import add_health, add_seconds, health_columns, open_rows
+from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows, Samples, lag_rows, times_of_slices
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
@@ -71,6 +74,9 @@ class Rows(Protocol):
     def add_lag(self, parts: PartitionStates, rows: LagRows) -> None:
         """Add rows of `partition_lag`."""
 
+    def add_health(self, parts: PartitionStates, rows: HealthRows) -> None:
+        """Add rows of `health`."""
+
     def add_replay(self, replay: Replay) -> None:
         """Add a row of `replays` and one of `metrics`."""
 
@@ -127,19 +133,21 @@ class Bucket:
             for replay in group.last_replays():
                 rows.add_replay(replay)
         self._add_replays(rows)
+        opened = open_rows(self.parts, self._ends.instants)
+        self._add_health(rows, opened)
         counted = committed_partitions(self.parts, stops)
         lag = {name: (figures, n) for name, figures, n in lag_figures(self.parts)}
         for name, group in sorted(self.groups.items()):
             for row in changes.change_rows(group.changes, name, end):
                 rows.add_change(row)
             of_lag, committed = lag.get(name, ({}, None))
-            figures = {**self._figures(name, group, counted), **of_lag}
+            figures = {**self._figures(name, group, counted, opened), **of_lag}
             if figures.get("committed_partitions") is None:  # a group without steps has no stops
                 figures["committed_partitions"] = committed
             if figures.get("first_ts") is not None or group.commits is not None:
                 yield {"group_id": name, **figures, **group.strategies.figures}
 
-    def _figures(self, name: str, group: GroupState, counted: Int64) -> dict[str, Any]:
+    def _figures(self, name: str, group: GroupState, counted: Int64, opened: HealthRows) -> dict[str, Any]:
         """The figures of a group without lag and strategies."""
         figures, code = dict(group.step_figures.summary()), self.parts.names.groups.get(name)
         if figures:
@@ -148,6 +156,7 @@ class Bucket:
                 figures |= {**group.stops.figures, "committed_partitions": int(counted[code])}
         if code is not None:
             figures |= sizing_columns(group.sizing, self.parts, code, figures.get("members_now"), self._spec.headroom)
+            figures |= health_columns(self.parts, opened, code, group.health)
         if group.commits is not None:
             figures |= commit_columns(group.commits)
         return figures | group.timeouts.figures
@@ -164,15 +173,18 @@ class Bucket:
         eras = {name: group.changes for name, group in self.groups.items()}
         sizing = {name: group.sizing for name, group in self.groups.items()}
         for moment in times_of_slices(parts, ends, limit):
-            samples = [Samples.empty()]
+            found = [Samples.empty()]
             for lag in lag_rows(parts, ends, spec.now_ids, spec.reset, moment):
                 lookup.add(lag.samples)
                 rows.add_lag(parts, lag)
                 parts.keep_newest_lag(lag)
-                samples.append(lag.samples)
+                found.append(lag.samples)
             parts.since = max(parts.since, moment)
-            changes.add_lag(eras, parts, Samples.joined(samples))
-            add_samples(sizing, parts, ends.instants, Samples.joined(samples))
+            every = Samples.joined(found)
+            samples = every.take(np.flatnonzero((every.committed >= 0) | (every.owner >= 0)))
+            changes.add_lag(eras, parts, samples)
+            add_samples(sizing, parts, ends.instants, samples)
+            self._add_health(rows, add_health(parts, ends.instants, every, moment))
         for _, group in sorted(self.groups.items()):
             for replay in group.replay(replay_until, lookup.at):
                 rows.add_replay(replay)
@@ -188,6 +200,10 @@ class Bucket:
                 group.timeouts.count_final()
             parts.compact(watermarks, until)
         return stops
+
+    def _add_health(self, rows: Rows, found: HealthRows) -> None:
+        rows.add_health(self.parts, found)
+        add_seconds({name: group.health for name, group in self.groups.items()}, self.parts, found)
 
     def _feed(self, records: Iterable[Row], rows: Rows) -> None:
         for name, of_group in groupby(records, key=lambda row: str(row["group_id"])):

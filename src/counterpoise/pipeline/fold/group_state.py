@@ -53,6 +53,8 @@ class GroupState:
     timeouts : PollTimeouts
     changes : Changes
     sizing : Sizing
+    health : dict
+        State -> microseconds that the group was in it, until it last left one.
     stops : StopFigures
     commits : list, optional
         See `group_figures.CommitFigures`.
@@ -78,6 +80,7 @@ class GroupState:
         self.timeouts = PollTimeouts(saved.get("timeouts"))
         self.changes = Changes(saved.get("changes"))
         self.sizing = Sizing(*saved.get("sizing", ()))
+        self.health: dict[str, int] = saved.get("health", {})
         self.stops = StopFigures(saved.get("stops"))
         self.commits: CommitFigures | None = saved.get("commits")
         self.strategies = StrategyFigures(saved.get("strategies"))
@@ -104,6 +107,7 @@ class GroupState:
                 "timeouts": self.timeouts.state,
                 "changes": self.changes.state,
                 "sizing": astuple(self.sizing),
+                "health": self.health,
                 "stops": self.stops.state,
                 "commits": self.commits,
                 "strategies": self.strategies.state,

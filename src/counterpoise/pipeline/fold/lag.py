@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
 
 @dataclass(frozen=True)
 class Samples(Columns):
-    """Rows of `partition_lag` at samples of log ends, without those between samples.
+    """Rows of `partition_lag` at samples of log ends, without those between samples; and samples of logs that have no such row.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class LagRows:
     columns : dict
         The other columns by name.
     samples : Samples
-        Those of the rows that are at samples.
+        Those of the rows that are at samples, and samples of partitions that have neither a commit nor an owner.
     """
 
     key: Int64
@@ -224,10 +224,15 @@ def _rows(
     if known.any():
         known &= ~parts.commits.deleted[commit] & ~(former[commit] & ends.newest_life[sample])
     owner, owned = _owners_at(parts, key, time)
-    keep = np.flatnonzero((known | (owned & ~between)) & (known_at <= until))
+    keep = np.flatnonzero((known | ~between) & (known_at <= until))
     if len(keep):
         query = LagQuery(key, time, sample, between, offset, committed_at, known, owner, owned).take(keep)
-        yield _lag(ends, query, reset)
+        neither = query.take(np.flatnonzero(~query.known & ~query.owned))
+        rows = _lag(ends, query.take(np.flatnonzero(query.known | query.owned)), reset)
+        none = np.full(len(neither), -1)
+        log = ends.start[neither.sample], ends.end[neither.sample]
+        others = Samples(neither.key, neither.time, none, none, none, none, *log)
+        yield replace(rows, samples=Samples.joined([rows.samples, others]))
 
 
 def _commits(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Int64, Int64]:

@@ -35,6 +35,8 @@ class Names:
     topics: dict[str, int] = field(default_factory=dict)
     members: dict[str, int] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
+    clients: dict[str, str] = field(default_factory=dict)
+    """Member -> its client id, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,8 @@ class NewSteps:
         recreated = row.get("recreated") or ()
         for member in row.get("assignment") or ():
             owner = _code(names.members, member["member_id"])
+            if member.get("client_id"):
+                names.clients[member["member_id"]] = member["client_id"]
             for entry in member["assigned"]:
                 topic = entry["topic"]
                 self._entries.append((at, _code(names.topics, topic), owner, topic in recreated))

@@ -14,6 +14,9 @@ import pyarrow as pa
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at, run_starts, widened
+from counterpoise.pipeline.fold.health_groups import Units
+from counterpoise.pipeline.fold.health_owners import Busy
+from counterpoise.pipeline.fold.health_state import Health
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import FOLLOWING, Names, NewSteps, OwnerSpans, Steps
 from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated, aggregates_of
@@ -120,8 +123,13 @@ class PartitionStates:
         Sorted by key, then by time: no row spans a sample or a step of its group.
     step_group, step_time : int64
         Distinct times of steps, by group: those for which rows of lag may still be computed.
-    n_steps, third_step : int64
-        By group: the number of its steps, and the time of the third.
+    n_steps, third_step, owned_since : int64
+        By group: the number of its steps, the time of the third, and that of the first sample with an owner.
+    health : Health
+        One row per key.
+    units : Units
+        Health of members and groups.
+    busy : Busy
     since : int
         Rows of `partition_lag` up to then are final, in microseconds.
     """
@@ -129,7 +137,8 @@ class PartitionStates:
     def __init__(self) -> None:
         self.names = Names()
         self.keys, self.steps, self.spans, self.commits = Keys.empty(), Steps.empty(), OwnerSpans.empty(), Aggregates.empty()
-        self.step_group = self.step_time = self.n_steps = self.third_step = np.zeros(0, np.int64)
+        self.step_group = self.step_time = self.n_steps = self.third_step = self.owned_since = np.zeros(0, np.int64)
+        self.health, self.units, self.busy = Health.unknown(0), Units.empty(), Busy.empty()
         self.since = -NEVER
         self._logs: tuple[LogEnds | None, Int64, Int64] = (None, self.keys.partition, np.zeros((0, 2), np.int64))
 
@@ -171,6 +180,7 @@ class PartitionStates:
         key, first_row = _numbered(*places)
         n, m = len(old.group), len(old.group) + len(commits)
         self.keys = _with_values(Keys.new(*(column[first_row] for column in places)), key[:n], old)
+        self.health = self.health.at(key[:n], len(first_row))
         rows = Aggregates.joined(
             [
                 replace(self.commits, key=key[:n][self.commits.key].astype(np.int32)),

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from counterpoise.pipeline.arrays import slices
 from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.findings.ranking import finding_rows
+from counterpoise.pipeline.fold.health_rows import HEALTH_COLUMNS, HealthRows
 from counterpoise.pipeline.fold.lag import LAG_COLUMNS, LagRows
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
@@ -33,7 +34,7 @@ from counterpoise.wire.offsets_topic import decode_record
 
 __all__ = ["REVISED", "TableRows"]
 
-REVISED = ("rebalances", "partition_lag", "replays", "metrics")
+REVISED = ("rebalances", "partition_lag", "health", "replays", "metrics")
 """Tables with provisional rows."""
 _STEPS, _REPLAYS, _METRICS, _REPORT, _CHANGES = (
     table.remove(0) for table in (REBALANCES, REPLAYS, METRICS, GROUP_REPORT, CHANGES)
@@ -72,7 +73,7 @@ class TableRows:
         self._files = ExitStack()
 
     def __enter__(self) -> TableRows:
-        revised = (one for rows in (self._final, self._provisional) for one in (rows.steps, rows.lag, rows.replays, rows.metrics))
+        revised = (*self._final.writers, *self._provisional.writers)
         whole = (self._generations, self._modern, self._errors, self._report, self._changes, self._findings, self._parts)
         for one in (*whole, *revised):
             self._files.enter_context(one)
@@ -132,6 +133,11 @@ class TableRows:
         """Add rows of `partition_lag`."""
         self._writers.lag.write(rows.batch(parts), rows.time)
 
+    def add_health(self, parts: PartitionStates, rows: HealthRows) -> None:
+        """Add rows of `health`."""
+        if len(rows):
+            self._writers.health.write(rows.batch(parts))
+
     def add_replay(self, replay: Replay) -> None:
         """Add a row of `replays` and one of `metrics`."""
         self._replayed += 1
@@ -181,13 +187,17 @@ class _Revised:
     def __init__(self, cluster: str, files: NewFiles, salt: str | None) -> None:
         self.steps = DayRows(files.of("rebalances", cluster), _STEPS, salt=salt)
         self.lag = ByDay(files.of("partition_lag", cluster), LAG_COLUMNS, ("at",), ("committed",), salt=salt)
+        self.health = DayRows(files.of("health", cluster), HEALTH_COLUMNS, "since", salt=salt)
         self.replays = DayRows(files.of("replays", cluster), _REPLAYS, salt=salt)
         self.metrics = DayRows(files.of("metrics", cluster), _METRICS, salt=salt)
 
     @property
+    def writers(self) -> tuple[DayRows | ByDay, ...]:
+        return self.steps, self.lag, self.health, self.replays, self.metrics
+
+    @property
     def manifest(self) -> dict[str, Any]:
-        whole = (self.steps.manifest, self.lag.manifest, self.replays.manifest, self.metrics.manifest)
-        return dict(zip(REVISED, whole, strict=True))
+        return dict(zip(REVISED, (one.manifest for one in self.writers), strict=True))
 
 
 def _in_log_order(records: pa.Table) -> Iterator[pa.RecordBatch]:

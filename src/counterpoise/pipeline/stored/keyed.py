@@ -26,6 +26,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "decode_errors": (*_PLACE, "reason", "key", "value"),
     "rebalances": _PLACE,
     "partition_lag": ("group_id", "topic", "partition", "at"),
+    "health": ("scope", "group_id", "topic", "partition", "member_id", "since"),
     "replays": (*_PLACE, "strategy", "mode"),
     "metrics": (*_PLACE, "strategy", "mode"),
 }
@@ -48,8 +49,8 @@ def rows_not_in(old: DataFrame, new: DataFrame, name: str) -> DataFrame:
 def same_row(name: str, new: str, old: str) -> Column:
     """Whether two rows have the same key; `new` and `old` are the prefixes of their columns."""
     pairs = [(fn.col(f"{new}{column}"), fn.col(f"{old}{column}")) for column in (*PARTITIONS, *KEYS[name])]
-    # Only a record that could not be decoded may have a null in its key.
-    safe = name == "decode_errors"
+    # A record that could not be decoded may have a null in its key, and the health of a group has no partition.
+    safe = name in ("decode_errors", "health")
     return reduce(and_, (one.eqNullSafe(other) if safe else one == other for one, other in pairs))
 
 

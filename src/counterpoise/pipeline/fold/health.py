@@ -1,0 +1,245 @@
+"""The health of partitions: the state of each from sample to sample of its log, and since when it is in it.
+
+| state | a partition is in it if |
+|---|---|
+| losing_data | the log starts after the committed offset, or will within `_SOON` at the present rates |
+| unowned | records wait and no member owns it |
+| stalled, stopped | records wait and the committed offset stays, longer than usual, with and without commits |
+| falling_behind, catching_up | the lag at commits rises, or falls (`health_trend`) |
+| ok | nothing of this |
+
+A state begins where its evidence begins, which is before the sample that shows it: at the last progress, or at a turn of the
+lag. What is usual follows what is seen, but no faster than `_usual` allows, so no single odd value makes or breaks it. Every
+state is a function of the samples up to it, so a recording that is cut anywhere gives the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterpoise.pipeline.arrays import Bool, Float
+from counterpoise.pipeline.fold.health_owners import BUSY_FOR, Owners
+from counterpoise.pipeline.fold.health_state import STATES, Health, Points
+from counterpoise.pipeline.fold.health_trend import CATCHING, FALLING, Waits, follow
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.lag import Samples
+
+__all__ = ["advanced", "last_seen", "waiting"]
+
+UNKNOWN, OK, CATCHING_UP, FALLING_BEHIND, STOPPED, STALLED, UNOWNED, LOSING_DATA = range(len(STATES))
+_SECOND = 1e6
+_SOON = 3600.0
+"""Seconds that are left to a partition that loses data."""
+_LEAST, _GAPS, _SAMPLES, _NO_GAP = 30 * _SECOND, 3, 2, 300 * _SECOND
+"""The patience: at least this, so many usual gaps, so many samples; and as long as no gap is known."""
+_FEW_WAIT, _NEW_OWNER, _TURNS = 10, 5, 2
+"""Patiences: if fewer records wait than are usually committed at once, if the owner is new, and while it turns to a partition."""
+_WAITING = 2
+"""Fewer records do not wait: one offset may be the marker of a transaction, which no consumer commits past."""
+_RECORDS, _CHANGES = 10, 2
+"""The threshold of the lag: at least so many records, so many usual changes."""
+_OFTEN = 1.5
+"""Times between samples: a shorter gap is not known."""
+_FASTER = 1.1
+"""The log's start must move by so much faster than the committed offset to reach it."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The step from one sample to the next.
+
+    Attributes
+    ----------
+    now, commit : Points
+        The sample, and the newest commit.
+    passed : float64
+        Microseconds since the sample before.
+    progress : bool
+        Whether the committed offset is another one.
+    free : bool
+        Whether no member owns the partition, in a group that has had members.
+    soon, patience : float64
+        Microseconds without an owner, and without progress, from which on something is wrong.
+    threshold : float64
+        By how many records the lag must change.
+    """
+
+    now: Points
+    commit: Points
+    passed: Float
+    progress: Bool
+    free: Bool
+    soon: Float
+    patience: Float
+    threshold: Float
+
+
+def advanced(was: Health, rows: Samples, owners: Owners, lost: Bool) -> tuple[Health, Bool, Points]:
+    """The health after one more sample.
+
+    Parameters
+    ----------
+    was : Health
+        After the sample before.
+    rows : Samples
+        The next sample of each of the partitions.
+    owners : Owners
+    lost : bool
+        Whether samples between these two are missing.
+
+    Returns
+    -------
+    health : Health
+    ended : bool
+        Whether the state before has ended.
+    end : Points
+        Where it has.
+    """
+    time, end, committed = (one.astype(np.float64) for one in (rows.time, rows.end, rows.committed))
+    passed, progress = np.maximum(time - was.seen, 1), committed != was.committed
+    now, commit = (np.stack((at, end, committed)) for at in (time, rows.committed_at.astype(np.float64)))
+    # The end of the log at the newest commit is on the line between the two samples.
+    commit[1] = was.end + np.floor(np.clip((commit[0] - was.seen) / passed, 0, 1) * (end - was.end))
+    now[1], commit[1] = np.maximum(end - committed, 0), np.maximum(commit[1] - committed, 0)
+    found = _learned(was, commit, progress)
+    gap, soon = np.where(np.isfinite(found.gap), found.gap, np.nan), np.fmax(_SAMPLES * passed, _LEAST)
+    # With progress at every sample the gap is not longer than the time between two of them, and may be far shorter.
+    patience = np.fmax(np.where(np.isnan(gap), _NO_GAP, np.where(gap < _OFTEN * passed, 0, _GAPS * gap)), soon)
+    threshold = np.fmax(_CHANGES * found.change, _RECORDS)
+    free = owners.managed & (rows.owner < 0)
+    step = _Step(now, commit, passed, progress, free, soon, patience, threshold)
+    found, begun = _stated(was, _seen(found, rows, now, commit, progress), step, owners)
+    # What was before an offset that was set back, or in another life of the log, does not count.
+    another = (was.committed - committed > threshold) | (end < was.end) | (rows.start < was.start)
+    anew = np.flatnonzero((was.state == UNKNOWN) | (rows.committed < 0) | lost | another)
+    ended = found.state != was.state
+    if len(anew):
+        matrix, begun = found.matrix, begun.copy()
+        matrix[:, anew] = _begun(now[:, anew], rows.take(anew)).matrix
+        found = Health.of(matrix)
+        begun[:, anew] = last_seen(was)[:, anew]
+        ended[anew] = True
+    return found, ended & (was.state != UNKNOWN), begun
+
+
+def last_seen(of: Health) -> Points:
+    """The last sample."""
+    return np.stack((of.seen, np.maximum(of.end - of.committed, 0), of.committed))
+
+
+def _begun(now: Points, rows: Samples) -> Health:
+    """The health at a first sample: nothing is usual yet."""
+    found, nothing = Health.unknown(len(rows)), np.full(len(rows), np.nan)
+    found = _seen(found, rows, now, now, np.ones(len(rows), np.bool_))
+    state = np.where(rows.committed < 0, UNKNOWN, OK).astype(np.float64)
+    return replace(found, state=state, detected=now[0], begun=now, peak=waiting(found), every=nothing, gap=nothing + np.inf)
+
+
+def _learned(was: Health, commit: Points, progress: Bool) -> Health:
+    """Usual values."""
+    values = {
+        # After the first progress the time since the one before is not known.
+        "gap": np.where(np.isinf(was.gap), np.nan, _usual(was.gap, np.maximum(commit[0] - was.fresh[0], 0), _SECOND)),
+        "batch": _usual(was.batch, np.abs(commit[2] - was.committed), 1),
+        "change": _usual(was.change, np.abs(commit[1] - was.fresh[1]), 1),
+    }
+    return replace(was, **{name: np.where(progress, value, getattr(was, name)) for name, value in values.items()})
+
+
+def _usual(old: Float, new: Float, least: float) -> Float:
+    """A usual value after a new one: at least nine tenths of the old one, at most three times the old one (or `least`)."""
+    return np.where(np.isnan(old), new, np.clip(new, 0.9 * old, 3 * np.maximum(old, least)))
+
+
+def _seen(was: Health, rows: Samples, now: Points, commit: Points, progress: Bool) -> Health:
+    """The columns that remember what was when."""
+    time, owner, start = now[0], rows.owner.astype(np.float64), rows.start.astype(np.float64)
+    found = replace(
+        was,
+        seen=time,
+        every=time - was.seen,
+        start=start,
+        end=rows.end.astype(np.float64),
+        committed=now[2],
+        committed_at=commit[0],
+        owner=owner,
+        owned_at=np.where(owner != was.owner, time, was.owned_at),
+        free=np.where((owner < 0) & (np.isnan(was.free[0]) | (was.owner >= 0)), now, was.free),
+        moved_first=np.where((start != was.start) & np.isnan(was.moved_first), time, was.moved_first),
+        moved_to=np.where((start != was.start) & np.isnan(was.moved_first), start, was.moved_to),
+        moved_last=np.where(start != was.start, time, was.moved_last),
+    )
+    return replace(found, fresh=np.where(waiting(found) < _WAITING, now, np.where(progress, commit, was.fresh)))
+
+
+def waiting(of: Health) -> Float:
+    """The records that wait at the last sample: those before the start of the log do not any more."""
+    return of.end - np.maximum(of.committed, of.start)
+
+
+def _commits(found: Health, step: _Step) -> Bool:
+    """Whether commits continue although the offset stays."""
+    return np.asarray((found.committed_at > found.fresh[0]) & (step.now[0] - found.committed_at < step.patience))
+
+
+def _late(found: Health, step: _Step) -> Bool:
+    """Whether records have waited for longer than usual since the last progress."""
+    time, fresh, records = step.now[0], found.fresh, step.now[1]
+    few = (records < found.batch) & ~_commits(found, step)
+    slack = np.where(few, _FEW_WAIT, 1) * np.where(time - found.owned_at < step.patience, _NEW_OWNER, 1)
+    # Offsets that no consumer commits past, as those of an aborted transaction, do not become more while nothing is produced.
+    more = (records - fresh[1] >= _WAITING) | (fresh[1] > step.threshold)
+    return np.asarray((waiting(found) >= _WAITING) & more & (time - fresh[0] >= step.patience * slack))
+
+
+def _stated(was: Health, found: Health, step: _Step, owners: Owners) -> tuple[Health, Points]:
+    """The states, and where they begin."""
+    now, time, fresh, stays = step.now, step.now[0], found.fresh, (waiting(found) >= _WAITING) & ~step.progress
+    late, resumed = _late(found, step), step.progress & (was.state >= STOPPED) & (was.state <= UNOWNED)
+    # Its owner has not stopped, but is not done with other partitions: it was busy after this one made progress.
+    busy = (time - owners.busy_at < np.fmin(_TURNS * step.patience, BUSY_FOR)) & (owners.busy_at > fresh[0] + step.passed)
+    starves = late & busy & (was.state < STOPPED)
+    waits = Waits(starves & ~owners.catches_up, starves & owners.catches_up)
+    fell = step.commit[1] < was.fresh[1]
+    found, turn = follow(found, step.commit, step.progress, fell, waits, resumed, step.threshold, step.patience)
+    stuck = (late & ~starves) | (stays & (was.state >= STOPPED) & (was.state <= STALLED))
+    unread = np.where(found.free[0] > fresh[0], found.free, fresh)
+    unowned = step.free & (waiting(found) >= _WAITING) & ((time - unread[0] >= step.soon) | (stays & (was.state == UNOWNED)))
+    left = _left(was, found, stuck | unowned | (found.trend == FALLING) | (was.state == LOSING_DATA), time)
+    losing = (waiting(found) >= _WAITING) & (left < np.where(was.state == LOSING_DATA, 2, 1) * _SOON)
+    state = np.where(found.trend == FALLING, FALLING_BEHIND, np.where(found.trend == CATCHING, CATCHING_UP, OK))
+    state = np.where(stuck, np.where(_commits(found, step), STALLED, STOPPED), state)
+    state = np.where(losing, LOSING_DATA, np.where(unowned, UNOWNED, state))
+    # Without progress a state lasts until the next progress; the others last until the lag turns.
+    goes_on = np.where(fresh[0] > was.begun[0], fresh, now)
+    begun = np.where(was.state >= STOPPED, np.where(state >= STOPPED, now, goes_on), np.where(state >= STOPPED, fresh, turn))
+    begun = np.where((state == UNOWNED) & (was.state != LOSING_DATA), unread, np.where(state == LOSING_DATA, now, begun))
+    begun = np.where(begun[0] > was.begun[0], begun, was.begun)
+    other = state != was.state
+    forgets = other & (state != LOSING_DATA)
+    return replace(
+        found,
+        state=state.astype(np.float64),
+        detected=np.where(other, time, was.detected),
+        left=left,
+        begun=np.where(other, begun, was.begun),
+        peak=np.where(other, waiting(found), np.fmax(was.peak, waiting(found))),
+        **{name: np.where(forgets, np.nan, getattr(found, name)) for name in ("moved_first", "moved_to", "moved_last")},
+    ), begun
+
+
+def _left(was: Health, found: Health, behind: Bool, time: Float) -> Float:
+    """Seconds until the log starts after the committed offset, of partitions that are `behind`; nan: unknown, or never.
+
+    The start of the log moves by whole segments: its rate is that from the first move to the last one in this state.
+    """
+    moved = found.moved_last - found.moved_first
+    rate = np.where(moved > 0, (found.start - found.moved_to) / np.maximum(moved, 1), 0)
+    read = np.maximum(found.committed - was.begun[2], 0) / np.maximum(time - was.begun[0], 1)
+    reaches = behind & (rate > _FASTER * read)
+    left = np.maximum(found.committed - found.start, 0) / np.where(reaches, rate - read, 1) / _SECOND
+    return np.where(found.committed < found.start - 1, 0, np.where(reaches, left, np.nan))

@@ -1,0 +1,156 @@
+"""The health of members and groups: the worst state of their partitions, by events in which a state or an owner changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Columns, run_starts
+from counterpoise.pipeline.fold.health_rows import GROUP, MEMBER, HealthRows
+from counterpoise.pipeline.fold.health_state import STATES
+from counterpoise.pipeline.scan.aggregation import NEVER
+
+__all__ = ["Events", "Units", "Waiting", "lag_of", "swept", "unit_rows"]
+
+
+@dataclass(frozen=True)
+class Units(Columns):
+    """Groups (`member` is -1) and members in their present states, sorted by group and member.
+
+    Attributes
+    ----------
+    group, member, state : int64
+        Codes.
+    since, detected : int64
+        Begin of the state, and time of the sample that showed it, in microseconds.
+    partitions, lag : int64
+        Most partitions in this state at a time; records that waited at `detected`.
+    """
+
+    group: Int64
+    member: Int64
+    state: Int64
+    since: Int64
+    detected: Int64
+    partitions: Int64
+    lag: Int64
+
+
+@dataclass(frozen=True)
+class Events(Columns):
+    """Changes of a partition's state, which begins at `since`, or of its owner, at a sample."""
+
+    time: Int64
+    group: Int64
+    before: Int64
+    after: Int64
+    owner_before: Int64
+    owner_after: Int64
+    since: Int64
+
+
+@dataclass(frozen=True)
+class _Counted(Columns):
+    """Partitions that a unit has more (1) or fewer (-1) in a state."""
+
+    time: Int64
+    group: Int64
+    member: Int64
+    state: Int64
+    since: Int64
+    by: Int64
+
+
+@dataclass(frozen=True)
+class Waiting(Columns):
+    """Lag of partitions at samples, all of each sample."""
+
+    time: Int64
+    group: Int64
+    owner: Int64
+    lag: Int64
+
+
+def swept(units: Units, present: Events, events: Events, waiting: Waiting) -> tuple[Units, HealthRows]:
+    """The units after events, and the rows of states that have ended.
+
+    `present` has one row per partition: `after` and `owner_after` are as before all events. O(n log n) in the events, and a loop
+    over the samples that have some.
+    """
+    counted, before = _counted(events), _counted(present)
+    counted = counted.take(np.argsort(counted.time, kind="stable"))
+    units = _with_new(units, counted)
+    waiting = waiting.take(np.flatnonzero(np.isin(waiting.time, counted.time)))
+    waiting = waiting.take(np.argsort(waiting.time, kind="stable"))
+    counts, ended = np.zeros((len(units), len(STATES)), np.int64), [HealthRows.empty()]
+    np.add.at(counts, (_place(units, before.group, before.member), before.state), before.by)
+    unit = _place(units, counted.group, counted.member)
+    for begin, end in pairwise([*run_starts(counted.time).tolist(), len(counted)]):
+        here, of, now = counted.take(slice(begin, end)), unit[begin:end], int(counted.time[begin])
+        np.add.at(counts, (of, here.state), here.by)
+        touched, of = np.unique(of, return_inverse=True)
+        worst = np.max(np.where(counts[touched] > 0, np.arange(len(STATES)), 0), axis=1)
+        old, first, last = units.state[touched], np.full(len(touched), NEVER), np.full(len(touched), -NEVER)
+        enters = (here.by > 0) & (here.state == worst[of])
+        np.minimum.at(first, of[enters], here.since[enters])
+        np.maximum.at(last, of, here.since)
+        # A state begins with the first partition that enters it, and ends with the last one that leaves it.
+        since = np.clip(np.where(worst > old, first, last), units.since[touched], now)
+        other = worst != old
+        if other.any():
+            lag = lag_of(units, waiting.take(slice(*np.searchsorted(waiting.time, (now, now + 1)))))[touched]
+            ended.append(unit_rows(units.take(touched[other]), since[other], lag[other], is_open=False))
+            for name, new in (("state", worst), ("since", since), ("detected", np.full(len(worst), now)), ("lag", lag)):
+                getattr(units, name)[touched[other]] = new[other]
+        most = np.where(other, 0, units.partitions[touched])
+        units.partitions[touched] = np.maximum(most, counts[touched, worst])
+    return units.take(np.flatnonzero(units.state > 0)), HealthRows.joined(ended)
+
+
+def unit_rows(units: Units, until: Int64, lag: Int64, *, is_open: bool) -> HealthRows:
+    """The rows of units whose states end at a time; none of a state that has just begun, unless it is open."""
+    rows = np.flatnonzero((units.state > 0) & ((until > units.since) | is_open))
+    units, none, nan = units.take(rows), np.full(len(rows), -1), np.full(len(rows), np.nan)
+    times = (units.since, until[rows], units.detected, np.full(len(rows), is_open))
+    scope = np.where(units.member < 0, GROUP, MEMBER)
+    numbers = (units.partitions, units.lag, lag[rows], np.maximum(units.lag, lag[rows]))
+    return HealthRows(scope, units.state, units.group, none, units.member, none, *times, *numbers, nan, nan, nan)
+
+
+def _counted(events: Events) -> _Counted:
+    """The partitions that members and groups have more and fewer after events."""
+    whole, other = np.full(len(events), -1), events.before != events.after
+    moved = events.owner_before != events.owner_after
+    of_member = np.where(moved, events.time, events.since)
+    parts = []
+    for state, member, by in ((events.before, events.owner_before, -1), (events.after, events.owner_after, 1)):
+        for unit, since, mask in ((whole, events.since, other), (member, of_member, (other | moved) & (member >= 0))):
+            at = np.flatnonzero(mask & (state > 0))
+            parts.append(_Counted(events.time[at], events.group[at], unit[at], state[at], since[at], np.full(len(at), by)))
+    return _Counted.joined(parts)
+
+
+def _with_new(units: Units, counted: _Counted) -> Units:
+    """The units, and those that are counted for the first time."""
+    n = len(counted)
+    none, never = np.zeros(n, np.int64), np.full(n, -NEVER)
+    both = Units.joined([units, Units(counted.group, counted.member, none, never, never, none, none)])
+    order = np.lexsort((both.member, both.group))
+    return both.take(order[run_starts(both.group[order], both.member[order])])  # the sort is stable: known ones come first
+
+
+def _place(units: Units, group: Int64, member: Int64) -> Int64:
+    """The row of each unit, which must be there."""
+    wide = int(max(units.member.max(initial=0), member.max(initial=0))) + 2
+    return np.searchsorted(units.group * wide + units.member, group * wide + member)
+
+
+def lag_of(units: Units, rows: Waiting) -> Int64:
+    """The records that wait for each unit at one sample."""
+    lag, owned = np.zeros(len(units), np.int64), rows.take(np.flatnonzero(rows.owner >= 0))
+    np.add.at(lag, _place(units, rows.group, np.full(len(rows), -1)), rows.lag)
+    np.add.at(lag, _place(units, owned.group, owned.owner), owned.lag)
+    return lag

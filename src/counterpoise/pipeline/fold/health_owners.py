@@ -1,0 +1,77 @@
+"""What the owners of partitions do: a member that works off what waits on some partitions has not stopped on its others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Bool, Columns, first_of_runs, last_at, widened
+from counterpoise.pipeline.scan.aggregation import NEVER
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.lag import Samples
+    from counterpoise.pipeline.fold.partitions import PartitionStates
+
+__all__ = ["BUSY_FOR", "Busy", "Owners", "owners_at"]
+
+BUSY_FOR = 3_600_000_000
+"""A member is not busy any more after so many microseconds."""
+_BEHIND, _LEAST = 3, 10
+"""A member is busy if it makes progress, and at least so many times the records, and so many, still wait."""
+
+
+@dataclass(frozen=True)
+class Busy(Columns):
+    """Members that were busy on some partition, when last, in microseconds, and whether the records there became fewer.
+
+    Sorted by group and member.
+    """
+
+    group: Int64
+    member: Int64
+    at: Int64
+    fewer: Bool
+
+
+@dataclass(frozen=True)
+class Owners(Columns):
+    """What is known of a partition's group and owner at a sample.
+
+    Attributes
+    ----------
+    managed : bool
+        The group has had a member with partitions.
+    busy_at : int64
+        The last sample at which the owner was busy on some partition, in microseconds; -NEVER: none.
+    catches_up : bool
+        The records that waited there became fewer.
+    """
+
+    managed: Bool
+    busy_at: Int64
+    catches_up: Bool
+
+
+def owners_at(parts: PartitionStates, rows: Samples) -> Owners:
+    """The owners at samples, which are sorted by key and time; updates `parts.owned_since` and `parts.busy`. O(n log n)."""
+    group, owned = parts.keys.group[rows.key], rows.owner >= 0
+    parts.owned_since = widened(parts.owned_since, len(parts.names.groups), NEVER)
+    np.minimum.at(parts.owned_since, group[owned], rows.time[owned])
+    first, health = first_of_runs(rows.key), parts.health
+    before = np.where(first, health.committed[rows.key], np.roll(rows.committed, 1))
+    ended = np.where(first, health.end[rows.key], np.roll(rows.end, 1))
+    gained = np.where(before >= 0, rows.committed - before, 0)
+    fewer = gained > rows.end - ended
+    new = np.flatnonzero(owned & (gained > 0) & (rows.lag >= np.maximum(_BEHIND * gained, _LEAST)))
+    marks = Busy.joined([parts.busy, Busy(group[new], rows.owner[new], rows.time[new], fewer[new])])
+    marks = marks.take(np.lexsort((marks.fewer, marks.at, marks.member, marks.group)))
+    newest = marks.take(np.flatnonzero(np.append(first_of_runs(marks.group, marks.member)[1:], True)[: len(marks)]))
+    parts.busy = newest.take(np.flatnonzero(newest.at > rows.time.max(initial=0) - BUSY_FOR))
+    wide = len(parts.names.members) + 1
+    unit, asked = marks.group * wide + marks.member, group * wide + rows.owner
+    at = last_at(marks.at, np.searchsorted(unit, asked, "left"), np.searchsorted(unit, asked, "right"), rows.time)
+    busy_at = np.where(at >= 0, np.append(marks.at, -NEVER)[at], -NEVER)
+    return Owners(parts.owned_since[group] <= rows.time, busy_at, (at >= 0) & np.append(marks.fewer, False)[at])

@@ -1,0 +1,105 @@
+"""Rows of the table `health`: intervals in which a partition, a member or a group is in one state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Bool, Columns, Float
+from counterpoise.pipeline.fold.health_state import STATES, Health, Points
+from counterpoise.pipeline.schemas import HEALTH
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.partitions import PartitionStates
+
+__all__ = ["GROUP", "HEALTH_COLUMNS", "HealthRows", "partition_rows"]
+
+HEALTH_COLUMNS = HEALTH.remove(0)
+_SCOPES = ("partition", "member", "group")
+PARTITION, MEMBER, GROUP = range(len(_SCOPES))
+
+
+@dataclass(frozen=True)
+class HealthRows(Columns):
+    """Rows of `health`, with codes of names; -1: none.
+
+    Attributes
+    ----------
+    scope, state : int64
+        Codes into `_SCOPES` and `STATES`.
+    group, key, member, owner : int64
+        `key` is that of a partition.
+    since, until, detected : int64
+        In microseconds.
+    open : bool
+        It is the state at the end of the recording.
+    partitions, lag_begin, lag_end, lag_peak : int64
+    produced, consumed, left : float64
+        Records per second, and seconds; nan: unknown.
+    """
+
+    scope: Int64
+    state: Int64
+    group: Int64
+    key: Int64
+    member: Int64
+    owner: Int64
+    since: Int64
+    until: Int64
+    detected: Int64
+    open: Bool
+    partitions: Int64
+    lag_begin: Int64
+    lag_end: Int64
+    lag_peak: Int64
+    produced: Float
+    consumed: Float
+    left: Float
+
+    def batch(self, parts: PartitionStates) -> pa.RecordBatch:
+        """The rows with `HEALTH_COLUMNS`."""
+        keys, names = parts.keys, parts.names
+        clients = [names.clients.get(member) for member in names.members]
+        topic, partition = (np.append(one, -1)[self.key] for one in (keys.topic, keys.partition))
+        columns = {
+            "scope": pa.array(_SCOPES).take(pa.array(self.scope)),
+            "state": pa.array(STATES).take(pa.array(self.state)),
+            "group_id": _named(parts.groups, self.group),
+            "topic": _named(parts.topics, topic),
+            "partition": pa.array(partition.astype(np.int32), mask=self.key < 0),
+            "member_id": _named(parts.members, self.member),
+            "client_id": _named(clients, np.maximum(self.member, self.owner)),
+            "owner": _named(parts.members, self.owner),
+            **{name: pa.array(getattr(self, name)).cast(HEALTH_COLUMNS.field(name).type) for name in _AS_THEY_ARE},
+            **{name: pa.array(one, mask=np.isnan(one)) for name, one in self._rates().items()},
+        }
+        return pa.RecordBatch.from_arrays([columns[name] for name in HEALTH_COLUMNS.names], schema=HEALTH_COLUMNS)
+
+    def _rates(self) -> dict[str, Float]:
+        return {"produced_per_second": self.produced, "consumed_per_second": self.consumed, "seconds_left": self.left}
+
+
+_AS_THEY_ARE = ("since", "until", "detected", "open", "partitions", "lag_begin", "lag_end", "lag_peak")
+
+
+def _named(names: list[str] | list[str | None], codes: Int64) -> pa.Array:
+    return pa.array([*names, None], pa.string()).take(pa.array(np.where(codes < 0, len(names), codes)))
+
+
+def partition_rows(group: Int64, key: Int64, of: Health, end: Points, is_open: Bool) -> HealthRows:
+    """The rows of partitions from the begin of their states to `end`, with the rates between the two."""
+    n, none = len(key), np.full(len(key), -1)
+    seconds = (end[0] - of.begun[0]) / 1e6
+    produced, consumed = (
+        np.where(seconds > 0, np.maximum(more, 0) / np.maximum(seconds, 1e-6), np.nan)
+        for more in (end[1] + end[2] - of.begun[1] - of.begun[2], end[2] - of.begun[2])
+    )
+    floats = (of.state, of.begun[0], end[0], of.detected, of.begun[1], end[1], of.peak, of.owner)
+    state, since, until, detected, lag_begin, lag_end, peak, owner = (one.astype(np.int64) for one in floats)
+    scope, one = np.full(n, PARTITION), np.ones(n, np.int64)
+    names, times = (scope, state, group, key, none, owner), (since, until, detected)
+    return HealthRows(*names, *times, is_open, one, lag_begin, lag_end, peak, produced, consumed, of.left)

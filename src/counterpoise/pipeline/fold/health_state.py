@@ -1,0 +1,124 @@
+"""The health of each partition after a sample: columns of one matrix, because all are taken and put back at every sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Float
+
+__all__ = ["OWNER", "STATES", "WIDTH", "Health", "Points"]
+
+STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled", "unowned", "losing_data")
+"""By code, worst last."""
+Points = Float
+"""float64 (3, n), a moment per partition: time, records from the committed offset to the end of the log then, that offset."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """Columns by partition. Times are in microseconds; nan: not known yet.
+
+    Attributes
+    ----------
+    state, detected, left : float64
+        Code into `STATES`; the sample that showed the state; seconds until retention reaches the committed offset.
+    begun : Points
+        The begin of the state.
+    peak : float64
+        The most records that waited at a sample since `detected`.
+    seen, every : float64
+        The last sample, and the time between the last two.
+    start, end, committed, committed_at, owner : float64
+        The columns of `lag.Samples` at the last sample.
+    owned_at : float64
+        The first sample with this owner (-1: none).
+    free, fresh : Points
+        The first sample without an owner; the newest of the last progress and the last sample without lag.
+    gap, batch, change : float64
+        Usual values: time until the next progress, records of a progress, change of the lag from one to the next.
+    moved_first, moved_to, moved_last : float64
+        Times of the first and of the last move of the log's start in this state, and where the first one went.
+    trend, trend_begun : float64
+        `LEVEL`, `CATCHING` or `FALLING`, and since when.
+    mark : Points
+        The last commit at which the lag went on rising or falling.
+    low, low_crossed, high, high_crossed : float64
+        Least lag, and the lag when it first was a threshold above; the largest (with the sign exchanged), and so on.
+    low_near, high_near : Points
+        The last commit with a lag near them.
+    """
+
+    state: Float
+    detected: Float
+    left: Float
+    begun: Points
+    peak: Float
+    seen: Float
+    every: Float
+    start: Float
+    end: Float
+    committed: Float
+    committed_at: Float
+    owner: Float
+    owned_at: Float
+    free: Points
+    fresh: Points
+    gap: Float
+    batch: Float
+    change: Float
+    moved_first: Float
+    moved_to: Float
+    moved_last: Float
+    trend: Float
+    trend_begun: Float
+    mark: Points
+    low: Float
+    low_crossed: Float
+    low_near: Points
+    high: Float
+    high_crossed: Float
+    high_near: Points
+
+    @classmethod
+    def of(cls, matrix: Float) -> Self:
+        """The columns of a matrix, float64 (`WIDTH`, n), without copying."""
+        return cls(*(matrix[at] for at in _ROWS))
+
+    @property
+    def matrix(self) -> Float:
+        """All columns, float64 (`WIDTH`, n)."""
+        return np.vstack([getattr(self, one.name) for one in fields(self)])
+
+    @classmethod
+    def unknown(cls, n: int) -> Self:
+        """Partitions without a sample."""
+        matrix = np.full((WIDTH, n), np.nan)
+        found = cls.of(matrix)
+        for column in (found.state, found.trend):
+            column[:] = 0
+        found.owner[:] = -1
+        return found
+
+    def at(self, rows: Int64, n: int) -> Self:
+        """The health of `n` partitions, of which these are the given rows; the others are unknown."""
+        matrix = self.unknown(n).matrix
+        matrix[:, rows] = self.matrix
+        return self.of(matrix)
+
+
+def _rows() -> list[int | slice]:
+    rows, at = list[int | slice](), 0
+    for one in fields(Health):
+        wide = 3 if one.type == "Points" else 1
+        rows.append(slice(at, at + wide) if wide > 1 else at)
+        at += wide
+    return rows
+
+
+_ROWS = _rows()
+WIDTH = len(Health.__dataclass_fields__) + 2 * sum(isinstance(one, slice) for one in _ROWS)
+OWNER = _ROWS[list(Health.__dataclass_fields__).index("owner")]
