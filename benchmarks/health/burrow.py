@@ -23,7 +23,7 @@ from itertools import pairwise
 
 from benchmarks.health.recording import Alarm, Place
 
-__all__ = ["CURRENT", "STATES", "TUNED", "WIKI", "Rules", "alarms"]
+__all__ = ["CURRENT", "RULES", "STATES", "TUNED", "WIKI", "Rules", "alarms"]
 
 STATES = {"STOP": ("stopped", "unowned"), "STALL": ("stalled",), "WARN": ("falling_behind",), "REWIND": ()}
 """What a status says, in the words of the table `health`."""
@@ -43,6 +43,7 @@ class Rules:
 WIKI = Rules("Burrow, wiki", current=False)
 CURRENT = Rules("Burrow 1.9", current=True)
 TUNED = Rules("Burrow 1.9, full windows only, allowed lag 1", current=True, allowed_lag=1, minimum_complete=1.0)
+RULES = (WIKI, CURRENT, TUNED)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class _Commit:
 
 def alarms(
     rules: Rules,
-    commits: Mapping[Place, Sequence[tuple[float, int]]],
+    commits: Mapping[Place, Sequence[tuple[float, int | None]]],
     samples: Mapping[tuple[str, int], Sequence[tuple[float, int]]],
     end: float,
 ) -> list[Alarm]:
@@ -75,16 +76,19 @@ def alarms(
 
 
 def _statuses(
-    rules: Rules, commits: Sequence[tuple[float, int]], samples: Sequence[tuple[float, int]]
+    rules: Rules, commits: Sequence[tuple[float, int | None]], samples: Sequence[tuple[float, int]]
 ) -> Iterator[tuple[float, str]]:
-    """The status of a partition at each sample; commits before the first sample are not counted."""
+    """The status of a partition at each sample; commits before the first sample, or a tombstone (None), are not counted."""
     window: deque[_Commit] = deque(maxlen=rules.intervals)
     ends: deque[int] = deque(maxlen=rules.intervals)
     following = 0
     for now, log_end in samples:
         while following < len(commits) and commits[following][0] <= now:
             time, offset = commits[following]
-            if ends:
+            if offset is None:
+                window.clear()
+                yield time, "OK"
+            elif ends:
                 window.append(_Commit(time, offset, max(0, ends[-1] - offset)))
             following += 1
         ends.append(log_end)

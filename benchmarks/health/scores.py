@@ -15,11 +15,11 @@ SETTLE_S = 60.0
 
 @dataclass(frozen=True)
 class Found:
-    """Trouble, after how many seconds the first alarm came (None: never), and whether some alarm named its kind."""
+    """Trouble, and after how many seconds the first alarm came, and the first one of its kind (None: never)."""
 
     trouble: Trouble
     after: float | None
-    named: bool
+    named: float | None
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,6 @@ def _rest(alarm: Alarm, about: Sequence[Trouble], late: float) -> list[Alarm]:
 
 def _found(trouble: Trouble, alarms: Sequence[Alarm], names: Mapping[str, Sequence[str]], late: float) -> Found:
     about = [one for one in alarms if trouble.about(one.place) and _overlap(one, trouble, late)]
-    if not about:
-        return Found(trouble, None, named=False)
-    after = min(max(0.0, one.since - trouble.since) for one in about)
-    named = any({trouble.kind, *trouble.also}.intersection(names.get(one.kind, ())) for one in about)
-    return Found(trouble, after, named)
+    right = [one for one in about if {trouble.kind, *trouble.also}.intersection(names.get(one.kind, ()))]
+    first, named = (min((max(0.0, one.since - trouble.since) for one in some), default=None) for some in (about, right))
+    return Found(trouble, first, named)
