@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka broker wheel release check-deploy test-versions site lock clean distclean
+.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka broker prometheus wheel release check-deploy test-versions site lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,6 +10,7 @@ READY := $(VENV)/.ready
 KAFKA := .kafka/.ready
 OLDEST := .oldest/.ready
 LAKE := .lake/.ready
+PROMETHEUS := .prometheus/.ready
 PYTEST := $(BIN)/pytest
 SOAK := long
 FUZZ := .fuzz/.ready
@@ -29,7 +30,7 @@ test: lint $(KAFKA) $(OLDEST) ## everything that must hold: lint, types, import 
 	@# Side by side: live groups mostly wait; what shares an audit or a Spark session stays on one worker (tests/conftest.py).
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 4 --dist loadscope
 
-test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) ## the same tests with a hundred times the generated cases, a Spark cluster, catalogs (hours; the seed of a failure is printed)
+test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) $(PROMETHEUS) ## the same tests with a hundred times the generated cases, a Spark cluster, catalogs, Prometheus (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
 
 test-versions: $(READY) ## the core's tests on Python 3.12 to 3.14 with the newest packages, and on 3.11 with the oldest that are allowed (interpreters from PATH, else from Maven Central)
@@ -71,6 +72,8 @@ kafka: $(KAFKA) ## fetch the jars of the Kafka broker that tests start
 broker: $(READY) $(KAFKA) ## a Kafka broker at localhost:9092 (PORT=9192: elsewhere) for the tutorials, until Ctrl-C
 	@JAVA_HOME="$$(scripts/find_java.sh --install)" PYTHONPATH=. $(BIN)/python scripts/broker.py $(PORT)
 
+prometheus: $(PROMETHEUS) ## build Prometheus and promtool, which the test of examples/monitoring runs (needs Go)
+
 wheel: $(READY) ## build the wheel and try it in a fresh environment away from the sources
 	@scripts/try_wheel.sh
 
@@ -91,7 +94,7 @@ clean: ## remove what the other targets made, except the environment and the bro
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove those too
-	rm -rf $(VENV) .kafka .oldest .lake .fuzz .release .deploy .pythons .site
+	rm -rf $(VENV) .kafka .oldest .lake .prometheus .fuzz .release .deploy .pythons .site
 
 $(READY): requirements.lock pyproject.toml
 	@scripts/make_env.sh $(VENV)
@@ -101,6 +104,9 @@ $(KAFKA): tests/kafka/pom.xml
 
 $(OLDEST): $(READY) $(wildcard tests/clients/oldest/*.txt)
 	@scripts/fetch_oldest.sh .oldest
+
+$(PROMETHEUS): scripts/fetch_prometheus.sh
+	@scripts/fetch_prometheus.sh .prometheus
 
 $(FUZZ): $(READY) tests/fuzz/atheris.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .fuzz -r tests/fuzz/atheris.txt

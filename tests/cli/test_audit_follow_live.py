@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.cli.commands import family, started, wait
-from tests.kafka_broker import Broker
+from tests.kafka_broker import Broker, free_ports
 from tests.pipeline.capture.traffic import commit
 from tests.pipeline.conftest import rows_of
 
@@ -27,7 +26,7 @@ def test_a_cluster_is_followed_scraped_and_left_in_good_order(broker: Broker, tm
     """It ends quietly when all its processes get SIGTERM at once, as a service manager does."""
     broker.create_topic("followed", 4)
     commit(broker, "earlier", "followed", [0])  # Before its first group a broker has no offsets topic.
-    out, log, port = tmp_path / "out", tmp_path / "log", _free_port()
+    out, log, (port,) = tmp_path / "out", tmp_path / "log", free_ports(1)
     options = ["--strategies", "sticky", "--bootstrap-server", broker.bootstrap, "--out", out, "--metrics-port", port]
     member = Consumer(
         {"bootstrap.servers": broker.bootstrap, "group.id": "followed", "client.id": "first", "enable.auto.commit": False}
@@ -70,10 +69,3 @@ def _scraped(port: int) -> dict[tuple[str, str], float]:
     found = {(one.name, one.labels.get("group", "")): one.value for family in families for one in family.samples}
     link.close()
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port

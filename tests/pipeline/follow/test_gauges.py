@@ -40,6 +40,10 @@ def report(group: str, **more: Any) -> dict[str, Any]:
     return {**about, "members_now": 1, "idle_now": 0, "last_ts": at(20), **more}
 
 
+def in_states(**partitions: int) -> list[dict[str, Any]]:
+    return [{"state": state, "partitions": count} for state, count in partitions.items()]
+
+
 def lag(group: str, day: int, minute: int, behind: int | None, owner: str | None) -> dict[str, Any]:
     return {"group_id": group, "topic": "t", "partition": 0, "at": at(day, minute), "lag": behind, "owner": owner}
 
@@ -56,8 +60,9 @@ def test_tables_without_rows_give_no_figures(tmp_path: Path) -> None:
 
 def test_the_newest_day_and_sample_count_and_clients_are_found_in_any_day(tmp_path: Path) -> None:
     put(tmp_path, "group_report", 20, [report("gone"), report("g", rebalances=7)])
-    gone, never = report("deleted", state="deleted"), report("c", generations=None)
-    put(tmp_path, "group_report", 21, [report("g", spread_now=3), gone, never])
+    gone, never = report("deleted", state="deleted"), report("c", generations=None, health_states=in_states(unowned=1))
+    well = {"health_states": in_states(ok=2, falling_behind=1, stalled=0)}
+    put(tmp_path, "group_report", 21, [report("g", spread_now=3, **well), gone, never])
     put(tmp_path, "partition_lag", 20, [lag("g", 20, 9, 99, "a")])
     put(tmp_path, "partition_lag", 21, [lag("g", 21, 1, 50, "a"), lag("g", 21, 2, 5, "a"), lag("g", 21, 2, None, "b")], 1)
     put(tmp_path, "partition_lag", 21, [lag("g", 21, 2, 6, "b"), lag("g", 21, 2, 7, None), lag("c", 21, 2, 1, None)], 2)
@@ -68,7 +73,10 @@ def test_the_newest_day_and_sample_count_and_clients_are_found_in_any_day(tmp_pa
     gauges.refresh(manifest(tmp_path))
     counts = {"rebalances": 1, "moved": 2, "failed_generations": 0, "members_now": 1, "idle_now": 0, "spread_now": 3}
     members = (MemberLag("a", "client a", 5), MemberLag("b", "", 6))
-    assert gauges.groups == (GroupGauges(CLUSTER, "c", {}, (1, 1)), GroupGauges(CLUSTER, "g", counts, (18, 7), members))
+    assert gauges.groups == (
+        GroupGauges(CLUSTER, "c", {}, (1, 1), states={"unowned": 1}),
+        GroupGauges(CLUSTER, "g", counts, (18, 7), members, states={"ok": 2, "falling_behind": 1}),
+    )
     assert gauges.newest == at(20)
 
 

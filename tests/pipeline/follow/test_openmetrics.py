@@ -24,7 +24,7 @@ Samples = dict[tuple[str, tuple[str, ...]], float]
 def group(name: str, *, counts: dict[str, float] | None = None, members: int = 2) -> GroupGauges:
     """A group with some records behind, of two members by default."""
     found = tuple(MemberLag(f"m{at}", f"client of m{at}", 10 + at) for at in range(members))
-    return GroupGauges("c", name, COUNTED if counts is None else counts, (21, 11), found, 2.5)
+    return GroupGauges("c", name, COUNTED if counts is None else counts, (21, 11), found, 2.5, {"ok": 2, "stalled": 1})
 
 
 @pytest.fixture
@@ -83,6 +83,7 @@ def test_every_figure_of_a_group(scrape: Callable[[], Samples]) -> None:
         "max_lag_seconds": 2.5,
     }
     assert found[f"{P}_member_sum_lag", ("client of m1", "c", "m1", "g")] == 11
+    assert (found[f"{P}_state_partitions", (*of_group, "ok")], found[f"{P}_state_partitions", (*of_group, "stalled")]) == (2, 1)
     assert found["counterpoise_action_groups", ("c", "steady_members")] == 7
     assert found["counterpoise_findings", ("c", "storm", "critical")] == 2
     assert found["counterpoise_newest_record_timestamp_seconds", ()] == datetime(2026, 11, 21, 1, 0, 9, tzinfo=UTC).timestamp()
@@ -104,6 +105,7 @@ def test_the_text_is_openmetrics(answer: Callable[[str], tuple[int, str, str]]) 
         "members": "members",
         "idle_members": "members",
         "spread_partitions": "partitions",
+        "state_partitions": "partitions",
         "counterpoise_action_groups": "groups",
         "counterpoise_newest_record_timestamp_seconds": "seconds",
     }

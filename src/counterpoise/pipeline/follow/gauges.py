@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -21,7 +21,7 @@ __all__ = ["COUNTS", "Gauges", "GroupGauges", "MemberLag"]
 
 COUNTS = ("rebalances", "moved", "failed_generations", "stopped_partition_seconds", "members_now", "idle_now", "spread_now")
 """Columns of `group_report` with figures of a group."""
-_REPORT = ["group_id", "state", "generations", "last_ts", *COUNTS]
+_REPORT = ["group_id", "state", "generations", "last_ts", "health_states", *COUNTS]
 _ACTIONS = ["kind", "n_groups"]
 _FINDINGS = ["kind", "severity", "accepted_until"]
 _LAG = ["group_id", "owner", "lag", "at", "time_lag_ms"]
@@ -54,6 +54,8 @@ class GroupGauges:
         Sorted by id.
     lag_seconds : float, optional
         Maximum of the time lag over the partitions for which it is known.
+    states : mapping
+        State of the table `health` -> the partitions that are in it, if there are any.
     """
 
     cluster: str
@@ -62,6 +64,7 @@ class GroupGauges:
     lag: tuple[int, int] | None = None
     members: tuple[MemberLag, ...] = ()
     lag_seconds: float | None = None
+    states: Mapping[str, int] = field(default_factory=dict)
 
 
 class Gauges:
@@ -113,10 +116,13 @@ class Gauges:
         for row in sorted(owned, key=lambda row: str(row["owner"])):
             one = MemberLag(row["owner"], clients[row["group_id"], row["owner"]], row["lag_sum"])
             members.setdefault(row["group_id"], []).append(one)
-        living = {row["group_id"]: row for row in report if row["generations"] is not None and row["state"] != "deleted"}
+        present = {row["group_id"]: row for row in report if row["state"] != "deleted"}
+        living = {name for name, row in present.items() if row["generations"] is not None}
         for name in sorted({*living, *of_group}):
-            counts = _counts(living[name]) if name in living else {}
-            yield GroupGauges(cluster, name, counts, of_group.get(name), tuple(members.get(name, ())), late.get(name))
+            about = present.get(name, {})
+            counts = _counts(about) if name in living else {}
+            states = _states(about)
+            yield GroupGauges(cluster, name, counts, of_group.get(name), tuple(members.get(name, ())), late.get(name), states)
 
     def _client_ids(self, manifest: Manifest, cluster: str, members: set[_Member]) -> dict[_Member, str]:
         """The client ids of members; for new members they are read from `rebalances`, the newest day first."""
@@ -135,6 +141,11 @@ def _counts(row: Mapping[str, Any]) -> dict[str, float]:
     """The known figures of `COUNTS`; `spread_now` of an empty group is 0, because the column has that of its last plan."""
     known = {name: row[name] for name in COUNTS if row[name] is not None}
     return known if known.get("members_now") else {**known, "spread_now": 0}
+
+
+def _states(row: Mapping[str, Any]) -> dict[str, int]:
+    """The number of partitions in each state now."""
+    return {one["state"]: one["partitions"] for one in row.get("health_states") or () if one["partitions"]}
 
 
 def _report(manifest: Manifest, cluster: str) -> list[dict[str, Any]]:

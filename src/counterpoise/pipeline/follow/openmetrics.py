@@ -66,6 +66,7 @@ class Figures(Collector):
                         family.add_metric([one.cluster, one.group], one.counts[figure])
                 yield family
         yield from self._lag(shown)
+        yield from self._states(shown)
         yield from self._findings_and_actions()
         yield from self._about(len(groups) - len(shown), sum(len(one.members) for one in shown) - MOST_MEMBERS)
 
@@ -90,6 +91,14 @@ class Figures(Collector):
             for member in named:
                 each.add_metric([one.cluster, one.group, member.member_id, member.client_id], member.lag)
         yield from (total, most, late, each)
+
+    def _states(self, shown: Sequence[GroupGauges]) -> Iterator[Metric]:
+        words = "Partitions of a group in a state of the table health, now."
+        states = GaugeMetricFamily(f"{PREFIX}_state_partitions", words, labels=[*_GROUP, "state"], unit="partitions")
+        for one in shown:
+            for state, partitions in sorted(one.states.items()):
+                states.add_metric([one.cluster, one.group, state], partitions)
+        yield states
 
     def _findings_and_actions(self) -> Iterator[Metric]:
         words = "Groups that an action of the audit concerns, by kind of action."
