@@ -281,6 +281,12 @@ def test_partitions_without_progress_are_named_with_their_clients_rates_and_what
     assert soon.evidence.endswith("; 90 s left")
 
 
+def test_of_an_abandoned_group_it_is_reported_what_was_lost() -> None:
+    (found,) = findings_of(healthy(**CASES["dead_groups"] | unhealthy("losing_data", lost=700)))
+    assert found.kind == "dead_groups"
+    assert found.evidence.endswith("46,038 records behind by now, 700 records were deleted unread")
+
+
 @pytest.mark.parametrize("state", ["ok", "catching_up", "unowned"])
 def test_other_states_are_no_findings(state: str) -> None:
     assert list(findings_of(healthy(**unhealthy(state)))) == []
@@ -492,6 +498,7 @@ def test_only_members_that_can_be_static_are_advised_how(kind: str) -> None:
         ("too_many_members", CASES["too_many_members"] | {"sizing_seconds": 599.0}),
         ("too_many_members", CASES["too_many_members"] | {"state": "empty"}),
         ("losing_data", unhealthy("falling_behind")),
+        ("losing_data", unhealthy("losing_data", lost=700) | {"state": "empty"}),
         ("stalled_partition", unhealthy("stopped")),
         ("stopped_partition", unhealthy("stopped", partitions=0)),
         ("falling_behind", unhealthy("catching_up")),

@@ -96,7 +96,12 @@ def _blocked(row: Row, names: tuple[str, str], title: str, action: str) -> Findi
 
 
 def _state(row: Row, name: str) -> Mapping[str, Any] | None:
-    """The partitions that are in a state at the end, from `health_states`; None: no partition is."""
+    """The partitions that are in a state at the end, from `health_states`; None: no partition is, or the group has no members.
+
+    Nobody waits for the records of an abandoned group: `life.dead_groups` reports it, with what was lost.
+    """
+    if row["state"] == "empty":
+        return None
     return next((one for one in row["health_states"] or () if one["state"] == name and one["partitions"]), None)
 
 

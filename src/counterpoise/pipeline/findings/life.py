@@ -17,6 +17,7 @@ _DELETED, _AT_ONCE = 100, 20
 def dead_groups(row: Row) -> Finding | None:
     """A group without members that has offsets."""
     lag, partitions = row["lag_now"] or 0, row["committed_partitions"] or 0
+    lost = sum(one["lost"] for one in row["health_states"] or ())
     if row["state"] != "empty" or not partitions:
         return None
     return Finding(
@@ -24,13 +25,13 @@ def dead_groups(row: Row) -> Finding | None:
         WARNING if lag >= 1000 else NOTICE,
         f"no members since {when(row['last_ts'])}",
         f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, "
-        f"{times(lag, 'records')} behind by now",
+        f"{times(lag, 'records')} behind by now" + (f", {times(lost, 'records')} were deleted unread" if lost else ""),
         f"{times(lag, 'records')} wait, and that lag raises alarms"
         if lag
         else "offsets stay until offsets.retention.minutes is over",
         f"start its members, or delete it:\n{deletion([row['group_id']])}",
         1 + lag / 1000,
-        {"lag": lag, "partitions": partitions},
+        {"lag": lag, "partitions": partitions, "lost": lost} if lost else {"lag": lag, "partitions": partitions},
         at=row["last_ts"],
     )
 
