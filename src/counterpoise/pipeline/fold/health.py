@@ -105,6 +105,8 @@ def advanced(was: Health, rows: Samples, owners: Owners, lost: Bool) -> tuple[He
     # The end of the log at the newest commit is on the line between the two samples.
     commit[1] = was.end + np.floor(np.clip((commit[0] - was.seen) / passed, 0, 1) * (end - was.end))
     now[1], commit[1] = np.maximum(end - committed, 0), np.maximum(commit[1] - committed, 0)
+    # Time without samples is no time without progress: what happened in it is not known.
+    was = _without_outage(was, passed)
     found = _learned(was, commit, progress)
     gap, soon = np.where(np.isfinite(found.gap), found.gap, np.nan), np.fmax(_SAMPLES * passed, _LEAST)
     # With progress at every sample the gap is not longer than the time between two of them, and may be far shorter.
@@ -124,6 +126,13 @@ def advanced(was: Health, rows: Samples, owners: Owners, lost: Bool) -> tuple[He
         begun[:, anew] = last_seen(was)[:, anew]
         ended[anew] = True
     return found, ended & (was.state != UNKNOWN), begun
+
+
+def _without_outage(was: Health, passed: Float) -> Health:
+    """The last progress is later by the time in which samples are missing."""
+    fresh = was.fresh.copy()
+    fresh[0] += np.where(passed > _SAMPLES * was.every, passed - was.every, 0)
+    return replace(was, fresh=fresh)
 
 
 def last_seen(of: Health) -> Points:
