@@ -16,7 +16,8 @@ from counterpoise.assignors import assignor
 from counterpoise.laws import Move, Violation, certify, check, exchange_graph, stickiness
 from counterpoise.laws.balance import marginal_costs
 from counterpoise.model.problem import Int32, Problem
-from tests.laws.oracle import all_plans, flow_optimum, score
+from tests.laws.oracle import all_plans, score
+from tests.solver.oracle import optimum
 from tests.strategies import feasible_owner, problem_of, problems, random_problem, subscribers_of
 
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
@@ -65,15 +66,15 @@ def test_certificates_of_every_plan_of_a_tiny_group_agree_with_exhaustion(data: 
 
 
 @pytest.mark.parametrize("block", range(8))
-def test_certificates_of_random_groups_agree_with_a_min_cost_flow(block: int) -> None:
+def test_certificates_of_random_groups_agree_with_an_optimal_assignment(block: int) -> None:
     """The oracle's optimum is accepted; mutated and random plans are accepted exactly when they are as good."""
     for seed in range(block, CASES, 8):
         rng = np.random.default_rng(seed)
         problem = random_problem(rng, capacities=seed % 4 == 0)
-        optimum = flow_optimum(problem)
-        best = score(problem, optimum)
-        judge(problem, optimum, best)
-        judge(problem, mutated(problem, optimum, rng), best)
+        plan = optimum(problem)
+        best = score(problem, plan)
+        judge(problem, plan, best)
+        judge(problem, mutated(problem, plan, rng), best)
         judge(problem, feasible_owner(problem, rng), best)
 
 
@@ -95,7 +96,7 @@ def test_following_the_named_moves_leads_to_an_optimum() -> None:
         plan = feasible_owner(problem, rng, skew=1.0)
         while violations := certify(problem, plan).violations:
             plan = applied(problem, plan, violations[0])
-        assert score(problem, plan) == score(problem, flow_optimum(problem))
+        assert score(problem, plan) == score(problem, optimum(problem))
 
 
 def test_the_checker_loads_nothing_of_the_solver() -> None:
@@ -121,7 +122,7 @@ def test_groups_beyond_the_dense_table_have_the_same_certificate(monkeypatch: py
     for seed in range(60):
         rng = np.random.default_rng([seed, 8])
         problem = random_problem(rng, max_members=8, max_topics=6, max_partitions=8)
-        for plan in (flow_optimum(problem), feasible_owner(problem, rng)):
+        for plan in (optimum(problem), feasible_owner(problem, rng)):
             dense = certify(problem, plan)
             with monkeypatch.context() as limited:
                 limited.setattr(exchange_graph, "_DENSE_CELLS", 0)
@@ -267,9 +268,9 @@ def test_labels_that_overlook_one_kind_of_exchange_prove_nothing(members: list[i
 def test_a_changed_certificate_of_a_good_plan_is_noticed() -> None:
     """A certificate whose numbers do not fit proves nothing, even of an optimal plan."""
     problem = problem_of([2, 3], [[0, 1, 2, 3], [1, 3]], 4, [3, 3, 1, 3, 3])
-    assert set(forgeries(problem, flow_optimum(problem))) == {"balanced", "sticky"}
+    assert set(forgeries(problem, optimum(problem))) == {"balanced", "sticky"}
     other = certify(line(2), np.array([0, 1], np.int32))
-    assert [fault.law for fault in check(problem, flow_optimum(problem), other)] == ["balanced"]
+    assert [fault.law for fault in check(problem, optimum(problem), other)] == ["balanced"]
 
 
 def test_an_incomplete_or_invalid_plan_is_not_certified() -> None:

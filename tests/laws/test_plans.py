@@ -16,7 +16,8 @@ from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.rounds import after_round
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
-from tests.laws.oracle import all_plans, flow_optimum, score, valid_claims
+from tests.laws.oracle import all_plans, score, valid_claims
+from tests.solver.oracle import optimum
 from tests.strategies import Rebalance, feasible_owner, plans, problem_of, problems, random_problem, rebalances, subscribers_of
 
 
@@ -157,7 +158,7 @@ def test_optimal_plans_of_random_groups_pass_the_audit_and_others_do_not() -> No
     for seed in range(100):
         rng = np.random.default_rng([seed, 5])
         problem = random_problem(rng, max_members=6, max_topics=5, max_partitions=6)
-        best = flow_optimum(problem)
+        best = optimum(problem)
         assert audit(problem, best) == []
         other = feasible_owner(problem, rng)
         assert (audit(problem, other) == []) == (score(problem, other) == score(problem, best))

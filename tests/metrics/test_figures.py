@@ -15,7 +15,8 @@ from counterpoise.errors import ProblemError
 from counterpoise.metrics import Metrics, measure
 from counterpoise.metrics.runs import within_topics
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
-from tests.laws.oracle import flow_optimum, valid_claims
+from tests.laws.oracle import valid_claims
+from tests.solver.oracle import optimum
 from tests.strategies import plans, problem_of, problems, subscribers_of
 
 
@@ -113,7 +114,7 @@ def test_a_code_that_is_no_member_is_refused(code: int) -> None:
 def test_a_whole_row_of_figures() -> None:
     """A group of two, one member holding everything: what staying and what moving two partitions means."""
     problem = problem_of([4], [[0, 1]], 2, [0, 0, 0, 0], lag=[5, 1, 1, 1])
-    lazy = measure(problem, problem.previous_owner, cooperative=True, optimal=flow_optimum(problem))
+    lazy = measure(problem, problem.previous_owner, cooperative=True, optimal=optimum(problem))
     assert lazy == Metrics(4, 4, 0.5, 4, 0, 4, 2, 0, 8, 1.0, 1.6, 0, 0, False, False)
     moved = measure(problem, np.array([0, 1, 1, 0], np.int32), duplicates=3)
     assert moved == Metrics(0, 0, 1.0, 0, 2, 2, 2, 4, 6, 0.5, 1.2, 3, 0, True, True)

@@ -1,10 +1,10 @@
-"""Small groups written by hand, in names, as problems."""
+"""Small groups as problems: written by hand, in names, or random."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.model.problem import Problem
+from counterpoise.model.problem import Problem, Racks
 
 
 def group(topics, members, owned=None, **extra):
@@ -35,3 +35,38 @@ def loads(problem, owner):
 
 def kept(problem, owner):
     return int(((owner == problem.previous_owner) & (owner >= 0)).sum())
+
+
+def random_problem(rng, size=6, *, racks=False, capacities=False):
+    """A small problem of a random shape: a few subscription patterns, stale, invalid and departed owners, empty corners."""
+    n_members, n_topics = int(rng.integers(0, size + 1)), int(rng.integers(0, size + 1))
+    sizes = rng.integers(0, rng.integers(1, 8) + 1, n_topics)
+    style = rng.integers(4)
+    if style == 0:
+        may = rng.random((n_topics, n_members)) < rng.random()
+    elif style == 1:
+        patterns = rng.random((3, n_topics)) < 0.6
+        may = patterns[rng.integers(0, 3, n_members)].T if n_members else np.zeros((n_topics, 0), bool)
+    elif style == 2:
+        may = np.arange(n_topics)[:, None] <= np.arange(n_members)[None, :]
+    else:
+        gap = np.arange(n_topics)[:, None] - np.arange(n_members)[None, :]
+        may = (gap == 0) | (gap == 1)
+    if rng.random() < 0.1:
+        may[:] = True
+    start = np.concatenate([[0], np.cumsum(may.sum(1))])
+    n = int(sizes.sum())
+    previous = rng.integers(-2, n_members + 2, n)
+    if rng.random() < 0.3 and n_members:
+        previous = np.full(n, rng.integers(0, n_members))
+    if rng.random() < 0.2:
+        previous[:] = -1
+    extra = {}
+    if capacities:
+        extra["capacity"] = rng.integers(1, 5, n_members)
+    if racks:
+        sets = [np.flatnonzero(rng.random(3) < 0.6) for _ in range(n)]
+        rack_of_member = rng.integers(-1, 3, n_members).astype(np.int32)
+        replica_start = np.concatenate([[0], np.cumsum([len(s) for s in sets])]).astype(np.int64)
+        extra["racks"] = Racks(rack_of_member, replica_start, np.concatenate([*sets, []]).astype(np.int32))
+    return Problem(n_members, np.concatenate([[0], np.cumsum(sizes)]), start, np.nonzero(may)[1], previous, **extra)

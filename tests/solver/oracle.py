@@ -1,4 +1,4 @@
-"""An independent oracle: min-cost flow over single partitions and members (OR-tools), and brute force for tiny problems."""
+"""Independent oracles: SciPy's assignment and integer programs over single partitions, and brute force for tiny problems."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import itertools
 from fractions import Fraction
 
 import numpy as np
-from ortools.graph.python import min_cost_flow
-
-from counterpoise.model.problem import Problem
+from scipy.optimize import Bounds, LinearConstraint, linear_sum_assignment, milp
+from scipy.sparse import block_array
 
 
 def options_of(problem):
@@ -53,69 +52,77 @@ def spread(problem, owner):
     return int((counts[:, : problem.n_members] ** 2).sum())
 
 
-def doors(problem, flow, first_node):
-    """Where a partition enters a member: through a node per topic and member whose exits cost 1, 3, 5, .."""
-    topic_of, n = problem.topic_of_partition().tolist(), problem.n_partitions
-    nodes: dict[tuple[int, int], int] = {}
-
-    def door(partition, member):
-        pair = (topic_of[partition], member)
-        if pair not in nodes:
-            nodes[pair] = first_node + len(nodes)
-            for j in range(topic_of.count(pair[0])):
-                flow.add_arc_with_capacity_and_unit_cost(nodes[pair], n + member, 1, 2 * j + 1)
-        return nodes[pair]
-
-    return door
-
-
-def optimum(problem, weights, fixed=False, even=False):
-    """Least cost plan by min-cost flow; `weights` = (stay, match): what keeping and a rack match are worth;
-    `fixed` pins valid claims, `even` spreads topics with what freedom is left.
-
-    Balance always comes first: its unit is larger than everything the others can add up to. Returns an owner per partition.
-    """
-    lists = options_of(problem)
+def worth_of(problem, weights, fixed):
+    """Rows: partitions with subscribers; columns: what each member is worth to them, minus infinity if it may not own them."""
     stay, match = weights
-    scale = 1
-    for c in set(problem.capacity.tolist()):
-        scale = np.lcm(scale, c)
-    rung = 2 * (len(lists) + 1) ** 2 if even else 1
-    stay, match = stay * rung, match * rung
-    step = 2 * (stay + match + rung) * (len(lists) + 1) + 1
-    flow = min_cost_flow.SimpleMinCostFlow()
-    n, m = len(lists), problem.n_members
-    sink = n + m
-    door = doors(problem, flow, sink + 1) if even else lambda _, member: n + member
-    arcs = []
-    for partition, members in enumerate(lists):
+    worth = np.full((problem.n_partitions, problem.n_members), -np.inf)
+    for partition, members in enumerate(options_of(problem)):
         previous = int(problem.previous_owner[partition])
-        if fixed and previous in members:
-            members = [previous]
-        for member in members:
-            worth = stay * (member == previous) + match * rack_match(problem, partition, member)
-            arcs.append(
-                (
-                    flow.add_arc_with_capacity_and_unit_cost(partition, door(partition, member), 1, stay + match - worth),
-                    partition,
-                    member,
-                )
-            )
-        if members:
-            flow.set_node_supply(partition, 1)
-    live = sum(1 for members in lists if members)
-    flow.set_node_supply(sink, -live)
-    for member in range(m):
-        for j in range(1, live + 1):
-            flow.add_arc_with_capacity_and_unit_cost(
-                n + member, sink, 1, int((2 * j - 1) * (scale // int(problem.capacity[member])) * step)
-            )
-    assert flow.solve() == flow.OPTIMAL
-    owner = np.full(n, -1, np.int32)
-    for arc, partition, member in arcs:
-        if flow.flow(arc):
-            owner[partition] = member
+        for member in [previous] if fixed and previous in members else members:
+            worth[partition, member] = stay * (member == previous) + match * rack_match(problem, partition, member)
+    served = np.flatnonzero(np.isfinite(worth).any(axis=1))
+    return worth[served], served
+
+
+def units_of(owners):
+    """A unit for every entry: its owner (sorted), and 2k - 1 if it is the owner's k-th, so that k units cost k squared."""
+    owner = np.sort(owners)
+    return owner, 2 * (np.arange(len(owner)) - np.searchsorted(owner, owner)) + 1
+
+
+def optimum(problem, weights=(1, 0), fixed=False):
+    """A plan of the least cost, by SciPy's assignment of partitions to units of members: the k-th costs (2k - 1) / capacity.
+
+    `weights` = (stay, match): what keeping and a rack match are worth; `fixed` pins valid claims. Balance always comes first:
+    its step is larger than everything the others can add up to. All costs are whole numbers that floats hold exactly.
+    Returns an owner per partition.
+    """
+    owner = np.full(problem.n_partitions, -1, np.int32)
+    worth, served = worth_of(problem, weights, fixed)
+    if len(served):
+        member, odd = units_of(np.nonzero(np.isfinite(worth))[1])
+        step = 2 * (sum(weights) + 1) * (len(served) + 1) + 1
+        price = odd * (np.lcm.reduce(problem.capacity) // problem.capacity[member]) * step
+        assert int(price.max()) * len(served) < 2**53
+        rows, units = linear_sum_assignment(price - worth[:, member])
+        owner[served[rows]] = member[units]
     return owner
+
+
+def least_spread(problem, weights, fixed=False):
+    """The least `spread` of all plans that are as good as `optimum`, by an integer program (HiGHS).
+
+    Variables: who owns what, the k-th unit of each member, and the k-th unit of each member within a topic.
+    """
+    worth, served = worth_of(problem, weights, fixed)
+    if not len(served):
+        return 0
+    row, member = np.nonzero(np.isfinite(worth))
+    topic_member = problem.topic_of_partition()[served][row] * problem.n_members + member
+    (unit, odd), (door, cost) = units_of(member), units_of(topic_member)
+    price = odd * (np.lcm.reduce(problem.capacity) // problem.capacity[unit])
+    best = optimum(problem, weights, fixed)[served]
+    least = sum(price[unit == owner][:load].sum() for owner, load in enumerate(np.bincount(best)))
+    most = worth[np.arange(len(best)), best].sum()
+    rules = block_array(
+        [
+            [one_of(row, row), None, None],
+            [one_of(member, member), -one_of(member, unit), None],
+            [one_of(topic_member, topic_member), None, -one_of(topic_member, door)],
+            [None, price[None, :], None],
+            [worth[row, member][None, :], None, None],
+        ]
+    )
+    sums = np.concatenate([np.ones(len(served)), np.zeros(rules.shape[0] - len(served) - 2), [least, most]])
+    goal = np.concatenate([np.zeros(len(row) + len(unit)), cost])
+    found = milp(goal, integrality=np.ones(len(goal), int), bounds=Bounds(0, 1), constraints=LinearConstraint(rules, sums, sums))
+    assert found.success, found.message
+    return round(found.fun)
+
+
+def one_of(names, entries):
+    """A row for each name: 1 where the entry is this name."""
+    return (np.unique(names)[:, None] == entries).astype(float)
 
 
 def brute_force(problem):
@@ -127,40 +134,3 @@ def brute_force(problem):
         if best is None or (cost, -kept) < best:
             best = (cost, -kept)
     return best
-
-
-def random_problem(rng, size=6, *, racks=False, capacities=False):
-    """A small problem of a random shape: a few subscription patterns, stale, invalid and departed owners, empty corners."""
-    n_members, n_topics = int(rng.integers(0, size + 1)), int(rng.integers(0, size + 1))
-    sizes = rng.integers(0, rng.integers(1, 8) + 1, n_topics)
-    style = rng.integers(4)
-    if style == 0:
-        may = rng.random((n_topics, n_members)) < rng.random()
-    elif style == 1:
-        patterns = rng.random((3, n_topics)) < 0.6
-        may = patterns[rng.integers(0, 3, n_members)].T if n_members else np.zeros((n_topics, 0), bool)
-    elif style == 2:
-        may = np.arange(n_topics)[:, None] <= np.arange(n_members)[None, :]
-    else:
-        gap = np.arange(n_topics)[:, None] - np.arange(n_members)[None, :]
-        may = (gap == 0) | (gap == 1)
-    if rng.random() < 0.1:
-        may[:] = True
-    start = np.concatenate([[0], np.cumsum(may.sum(1))])
-    n = int(sizes.sum())
-    previous = rng.integers(-2, n_members + 2, n)
-    if rng.random() < 0.3 and n_members:
-        previous = np.full(n, rng.integers(0, n_members))
-    if rng.random() < 0.2:
-        previous[:] = -1
-    extra = {}
-    if capacities:
-        extra["capacity"] = rng.integers(1, 5, n_members)
-    if racks:
-        from counterpoise.model.problem import Racks
-
-        sets = [np.flatnonzero(rng.random(3) < 0.6) for _ in range(n)]
-        rack_of_member = rng.integers(-1, 3, n_members).astype(np.int32)
-        replica_start = np.concatenate([[0], np.cumsum([len(s) for s in sets])]).astype(np.int64)
-        extra["racks"] = Racks(rack_of_member, replica_start, np.concatenate([*sets, []]).astype(np.int32))
-    return Problem(n_members, np.concatenate([[0], np.cumsum(sizes)]), start, np.nonzero(may)[1], previous, **extra)

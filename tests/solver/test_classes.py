@@ -10,7 +10,8 @@ from counterpoise.solver import classes as classes_module
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.engine import solve
 from counterpoise.solver.racks import rack_classes
-from tests.solver.oracle import random_problem, score
+from tests.solver.build import random_problem
+from tests.solver.oracle import score
 
 
 def sets_of(problem):

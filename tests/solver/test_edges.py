@@ -15,8 +15,8 @@ from counterpoise.assignors.registry import assignor
 from counterpoise.errors import OptionError
 from counterpoise.model.problem import Problem, Racks
 from counterpoise.solver.engine import solve
-from tests.solver.build import group, loads
-from tests.solver.oracle import options_of, random_problem
+from tests.solver.build import group, loads, random_problem
+from tests.solver.oracle import options_of
 
 STRATEGIES = ["sticky", "cooperative-sticky", "constrained-cooperative-sticky", "fair", "sticky-first"]
 
@@ -127,7 +127,7 @@ SCRIPT = """
     import hashlib, sys
     import numpy as np
     from counterpoise.solver.engine import solve
-    from tests.solver.oracle import random_problem
+    from tests.solver.build import random_problem
     digest = hashlib.sha256()
     for seed in range(60):
         problem = random_problem(np.random.default_rng([seed, 35]), 10, racks=seed % 3 == 0, capacities=seed % 2 == 0)
@@ -158,7 +158,7 @@ def test_no_plan_imports_scipy():
         import sys
         import numpy as np
         from counterpoise.assignors.registry import assignor
-        from tests.solver.oracle import random_problem
+        from tests.solver.build import random_problem
         before = {name.split(".")[0] for name in sys.modules}
         for seed in range(60):
             problem = random_problem(np.random.default_rng([seed, 36]), 8, racks=seed % 3 == 0, capacities=seed % 2 == 0)
