@@ -20,7 +20,7 @@ from counterpoise import assign, strategies
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 from tests.soak.groups import EXTREMES, drawn  # noqa: E402  # beside this script's folder
-from tests.soak.laws import faults  # noqa: E402
+from tests.soak.laws import INPUT_EVERY, faults  # noqa: E402
 
 BATCH = 200
 
@@ -43,7 +43,7 @@ def extreme(number: int) -> tuple[list[str], float, dict[str, float], int]:
             assign(group, name)
         planning[name] = time.process_time() - began
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return faults(group, number, rounds=False), reading, planning, most
+    return faults(group, number * INPUT_EVERY, rounds=False), reading, planning, most
 
 
 def extremes() -> Iterator[str]:
@@ -57,14 +57,14 @@ def extremes() -> Iterator[str]:
 
 
 def soak(first: int, groups: int, workers: int) -> Iterator[str]:
-    """Groups by number, in batches over the workers; prints how many there were every 10,000."""
+    """Groups by number, in batches over the workers; prints how many there were every 5,000."""
     batches = [range(at, min(at + BATCH, first + groups)) for at in range(first, first + groups, BATCH)]
     with ProcessPoolExecutor(workers) as pool:
         done = 0
         for numbers, lines in zip(batches, pool.map(broken_in, batches), strict=True):
             yield from lines
             done += len(numbers)
-            if done % 10_000 == 0 or done == groups:
+            if done % 5_000 == 0 or done == groups:
                 print(f"{done:,} groups, {len(strategies())} strategies each", flush=True)
 
 

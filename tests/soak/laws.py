@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import pkgutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -16,7 +17,6 @@ from counterpoise.assignors import assignor
 from counterpoise.assignors.registry import strategy as record
 from counterpoise.errors import CounterpoiseError, OptionError, SubscriptionWarning
 from counterpoise.laws.rounds import idempotent, two_rounds
-from counterpoise.laws.violation import Violation
 from counterpoise.model.problem import Problem
 from counterpoise.planning.lead import lead
 from counterpoise.snapshot.joined import JoinMember, join_problem
@@ -32,6 +32,14 @@ LAWS = {**dict.fromkeys(("range", "roundrobin", "lag"), ("valid", "complete")), 
 """What `verify` is asked of strategies that promise less than it asks by default."""
 FIELDS = ("topic_start", "subscriber_start", "subscriber", "previous_owner", "holder", "capacity", "static_rank", "lag")
 TABLES = ("model.assemble.DENSE_CELLS", "model.claims.DENSE_CELLS", "solver.classes.DENSE_CELLS", "solver.history.DENSE_CELLS")
+PURE = (
+    "solver.engine.solve",
+    *("laws.audit.certify", "planning.assign.certify"),
+    *("laws.names.lag_report", "laws.lag_law.lag_report", "planning.assign.lag_report"),
+)
+"""Pure functions, which `computed_once` calls once with equal arguments."""
+INPUT_EVERY = 3
+"""One group in so many has its input changed, under one strategy in turns: another order, collisions, no tables, bytes."""
 LONGEST_TOPIC = 249
 """Kafka's limit, which `lead` checks."""
 
@@ -39,22 +47,25 @@ LONGEST_TOPIC = 249
 def faults(group: Group, number: int, names: tuple[str, ...] = strategies(), *, rounds: bool = True) -> list[str]:
     """Every broken law of every strategy on one group, one line each; an error that is no `OptionError` is one too."""
     found = _input_order(group, number)
-    for at, name in enumerate(names):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SubscriptionWarning)
-                plan = assign(group, name)
-                found += [f"{name}: {line}" for line in _of_plan(group, plan)]
-                if rounds:
-                    found += [f"{name}: {fault.message}" for fault in _of_rounds(name, group.problem())]
-                if number % len(names) == at:
-                    found += [f"{name}: {line}" for line in _of_input(group, name, plan, number)]
-        except OptionError as error:
-            if name != "lag" or group.lag is not None:
-                found.append(f"{name}: {error}")
-        except (CounterpoiseError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
-            found.append(f"{name}: {type(error).__name__}: {error}")
-    return found
+    with computed_once():
+        for name in names:
+            found += _lines(name, group, lambda name: _of_plan(group, assign(group, name)))
+            found += _lines(name, group, lambda name: _of_rounds(name, group.problem())) if rounds else []
+    if number % INPUT_EVERY == 0:
+        found += _lines(names[number // INPUT_EVERY % len(names)], group, lambda name: _of_input(group, name, number))
+    return [*dict.fromkeys(found)]
+
+
+def _lines(name: str, group: Group, laws: Callable[[str], list[str]]) -> list[str]:
+    """What breaks laws of a strategy, with its name before it; or the error that ended them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SubscriptionWarning)
+            return [f"{name}: {line}" for line in laws(name)]
+    except OptionError as error:
+        return [f"{name}: {error}"] if name != "lag" or group.lag is not None else []
+    except (CounterpoiseError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
+        return [f"{name}: {type(error).__name__}: {error}"]
 
 
 def _input_order(group: Group, number: int) -> list[str]:
@@ -87,16 +98,17 @@ def _of_plan(group: Group, plan: Plan) -> list[str]:
     return found
 
 
-def _of_rounds(name: str, problem: Problem) -> list[Violation]:
+def _of_rounds(name: str, problem: Problem) -> list[str]:
     """Planned again nothing changes, and a cooperative rebalance ends with its second round."""
     run = assignor(name)
     found = idempotent(run, problem) if name in OPTIMAL else []
-    return found + (two_rounds(run, problem) if "cooperative" in record(name).protocols else [])
+    found += two_rounds(run, problem) if "cooperative" in record(name).protocols else []
+    return [fault.message for fault in found]
 
 
-def _of_input(group: Group, name: str, plan: Plan, number: int) -> list[str]:
+def _of_input(group: Group, name: str, number: int) -> list[str]:
     """Another order, forced hash collisions and no tables give the same plan; bytes in any order give the same bytes."""
-    found = []
+    found, plan = [], assign(group, name)
     if assign(shuffled(group, number), name).assignment != plan.assignment:
         found.append("another order of the input gives another plan")
     for what, forced in (("hashes that collide give", collisions()), ("without dense tables there is", no_tables())):
@@ -129,6 +141,39 @@ def _of_bytes(group: Group, name: str, number: int) -> list[str]:
     got = {member: {topic: list(listed) for topic, listed in decode_assignment(raw).partitions} for member, raw in answer.items()}
     planned = {member: {t: list(p) for t, p in of.items()} for member, of in assign(read, name).assignment.items()}
     return found if got == planned else [*found, "the bytes of the assignments are not those of the plan"]
+
+
+_ARRAYS = [name for name in Problem.__slots__ if name != "racks"]
+
+
+def _written(value: Any) -> Any:
+    """A value that is equal for equal arguments: a Problem or an array by its bytes."""
+    if isinstance(value, Problem):
+        racks = value.racks and [value.racks.rack_of_member, value.racks.replica_start, value.racks.replica_rack]
+        return tuple(_written(getattr(value, name)) for name in _ARRAYS), racks and tuple(map(_written, racks))
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
+@contextlib.contextmanager
+def computed_once() -> Iterator[None]:
+    """Within: the solver and the two proofs, pure functions, compute equal arguments once; strategies share most of them."""
+    known: dict[Any, Any] = {}
+
+    def once(real: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            options.pop("words", None)  # names for messages
+            key = real, tuple(map(_written, arguments)), tuple(options.items())
+            if key not in known:
+                known[key] = real(*arguments, **options)
+            found = known[key]
+            return found.copy() if isinstance(found, np.ndarray) else found
+
+        return call
+
+    with contextlib.ExitStack() as stack:
+        for place in PURE:
+            stack.enter_context(mock.patch(f"counterpoise.{place}", once(pkgutil.resolve_name(f"counterpoise.{place}"))))
+        yield
 
 
 @contextlib.contextmanager

@@ -14,14 +14,14 @@ from counterpoise.errors import ProblemError
 from counterpoise.planning.lead import lead
 from counterpoise.snapshot import Group, Member
 from tests.soak.groups import EXTREMES, drawn, shuffled
-from tests.soak.laws import faults
+from tests.soak.laws import INPUT_EVERY, faults
 
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 QUICK = ["one topic of 100,000 partitions, 100 members", "names of 64 kB"]
 
 
 def test_every_strategy_keeps_its_laws_on_the_first_groups_of_the_soak() -> None:
-    for number in range(2_000 if LONG else 18):
+    for number in range(2_000 if LONG else 9 * INPUT_EVERY):
         assert faults(drawn(number), number) == [], f"group {number}"
 
 
