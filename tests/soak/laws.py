@@ -31,7 +31,7 @@ OPTIMAL = ("sticky", "cooperative-sticky", "constrained-cooperative-sticky")
 LAWS = {**dict.fromkeys(("range", "roundrobin", "lag"), ("valid", "complete")), "fair": ("valid", "complete", "balanced")}
 """What `verify` is asked of strategies that promise less than it asks by default."""
 FIELDS = ("topic_start", "subscriber_start", "subscriber", "previous_owner", "holder", "capacity", "static_rank", "lag")
-TABLES = ("model.assemble.DENSE_CELLS", "model.claims.DENSE_CELLS", "solver.classes.DENSE_CELLS", "solver.history.DENSE_CELLS")
+TABLES = ("model.assemble.DENSE_CELLS", "model.claims.DENSE_CELLS", "solver.history.DENSE_CELLS")
 PURE = (
     "solver.engine.solve",
     *("laws.audit.certify", "planning.assign.certify"),
@@ -178,17 +178,14 @@ def computed_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def collisions() -> Iterator[None]:
-    """Within: all subscription sets have one hash, and all topic names under the first multiplier."""
+    """Within: all topic names have one hash under the first multiplier."""
     real, first = TopicIndex._hash, 0x9E3779B97F4A7C15
 
     def hashed(self: TopicIndex, words: Any, length: Any) -> Any:
         collide = int(self._multiplier) == first and len(self.names) > 1
         return np.zeros(len(length), np.uint64) if collide else real(self, words, length)
 
-    with (
-        mock.patch.object(TopicIndex, "_hash", hashed),
-        mock.patch("counterpoise.solver.classes.mix", lambda n: np.zeros(n, np.uint64)),
-    ):
+    with mock.patch.object(TopicIndex, "_hash", hashed):
         yield
 
 

@@ -1,17 +1,14 @@
-"""Kinds and member classes are exact, also when two different sets share a hash."""
+"""Topic classes and member classes are exact, and numbered by what comes first."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from counterpoise.model.problem import Problem, Racks
-from counterpoise.solver import classes as classes_module
-from counterpoise.solver.classes import Classes, classify
+from counterpoise.solver.classes import classify
 from counterpoise.solver.engine import solve
 from counterpoise.solver.racks import rack_classes
 from tests.solver.build import random_problem
-from tests.solver.oracle import score
 
 
 def sets_of(problem):
@@ -48,32 +45,6 @@ def test_classes_equal_plain_sets():
         check(random_problem(np.random.default_rng([seed, 21]), 8))
 
 
-def test_members_that_subscribe_to_everything_are_found_at_once(monkeypatch):
-    """No set is hashed; the classes are of the same form as those that are found."""
-    alike = [Problem(n, [0, 2, 5], [0, n, 2 * n], [*range(n), *range(n)]) for n in (1, 4)]
-    longer = [Problem(n, [0, 2, 5, 5], [0, n, 2 * n, 3 * n], [*range(n)] * 3) for n in (1, 4)]  # an empty topic
-    found = [classify(problem) for problem in longer]
-    monkeypatch.setattr(classes_module, "mix", None)
-    for problem, wanted in zip(alike, found, strict=True):
-        check(problem)
-        quick = classify(problem)
-        for name in Classes.__dataclass_fields__:
-            assert np.array_equal(getattr(quick, name), getattr(wanted, name))
-            assert getattr(getattr(quick, name), "dtype", None) == getattr(getattr(wanted, name), "dtype", None)
-
-
-@pytest.mark.parametrize("code", [0, 1])
-def test_forced_collisions_take_the_exact_path(monkeypatch, code):
-    """With a hash that is the same for everybody, classes and plans stay right."""
-    constant = lambda n: np.full(n, code, np.uint64)  # noqa: E731
-    problems = [random_problem(np.random.default_rng([seed, 22]), 7, racks=seed % 2 == 0) for seed in range(200)]
-    wanted = [score(problem, solve(problem)) for problem in problems]
-    monkeypatch.setattr(classes_module, "mix", constant)
-    for problem, want in zip(problems, wanted, strict=True):
-        check(problem)
-        assert score(problem, solve(problem)) == want
-
-
 def test_classes_are_numbered_by_first_topic_and_first_member():
     """Not by hash: the numbers are part of how ties fall."""
     problem = Problem(3, [0, 1, 2, 3], [0, 1, 3, 4], [2, 0, 1, 2])
@@ -88,7 +59,6 @@ def test_a_table_too_large_is_replaced_by_searching(monkeypatch):
 
     problems = [random_problem(np.random.default_rng([seed, 23]), 8) for seed in range(200)]
     wanted = [solve(problem).tolist() for problem in problems]
-    monkeypatch.setattr(classes_module, "DENSE_CELLS", 0)
     monkeypatch.setattr(history, "DENSE_CELLS", 0)
     assert [solve(problem).tolist() for problem in problems] == wanted
 
@@ -101,3 +71,19 @@ def test_rack_sets_split_kinds_only_where_a_member_stands():
     assert found.topic_class.tolist() == [0, 0, 1]
     assert match.tolist() == [[True, False], [False, False]]
     assert found.member_class.tolist() == [0, 1]
+
+
+def test_more_racks_than_an_integer_has_bits_give_the_same_classes():
+    """Each rack code plus 70 for the same racks: no member stands in the racks between."""
+    rng = np.random.default_rng(24)
+    start = np.arange(41) * 2
+    replicas = np.sort([rng.permutation(4)[:2] for _ in range(40)]).ravel().astype(np.int32)
+    of_members = rng.integers(0, 4, 5).astype(np.int32)
+    few, many = (
+        Problem(5, [0, 30, 40], [0, 5, 8], [0, 1, 2, 3, 4, 0, 1, 2], racks=Racks(of_members + more, start, replicas + more))
+        for more in (0, 70)
+    )
+    (one, match), (other, wide) = rack_classes(few, classify(few)), rack_classes(many, classify(many))
+    assert one.n_topic_classes > 6
+    assert (other.topic_class.tolist(), other.member_class.tolist()) == (one.topic_class.tolist(), one.member_class.tolist())
+    assert wide[:, 70:-1].tolist() == match[:, :-1].tolist()

@@ -16,18 +16,10 @@ PATTERNS = 4
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How one member is drawn.
+    """How one member is drawn."""
 
-    Attributes
-    ----------
-    slot : int
-        Index of the fill, 0 <= slot < HUES * PATTERNS; repeats only after that many members.
-    letter : str
-        A, B, ... Z, AA, AB, ...; never repeats within a group.
-    """
-
-    slot: int
-    letter: str
+    slot: int  # Index of the fill, 0 <= slot < HUES * PATTERNS; repeats only after that many members
+    letter: str  # A, B, ... Z, AA, AB, ...; never repeats within a group
 
     @property
     def ink(self) -> str:
@@ -53,18 +45,12 @@ def _letters(index: int) -> str:
     return text
 
 
-def identities(steps: Iterable[list[tuple[str, str]]]) -> dict[str, str]:
+def identities(
+    steps: Iterable[list[tuple[str, str]]],  # Per step of the group's life its members as (member id, client id)
+) -> dict[str, str]:
     """What a person would call each member: its client id, unless two members of one step share it, then the member id.
 
-    Parameters
-    ----------
-    steps
-        Per step of the group's life its members as (member id, client id).
-
-    Returns
-    -------
-    dict
-        member id -> key, in the order of first appearance (ties by id). A member that restarts with its client id keeps its key.
+    Returns member id -> key, by first appearance (ties by id). A member that restarts with its client id keeps its key.
     """
     client_of: dict[str, str] = {}
     shared: set[str] = set()

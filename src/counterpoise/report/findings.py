@@ -13,22 +13,13 @@ __all__ = ["Kind", "by_kind", "finding_words", "status"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The findings of one kind, the most important first.
+    """The findings of one kind, the most important first."""
 
-    Attributes
-    ----------
-    code, name : str
-        As in the tables, and in words.
-    status : str
-        Severity of the most important one, or that it is accepted.
-    rows : list of dict
-        `finding_words`, and the number of the group in the table of groups.
-    """
-
+    # code, name: as in the tables, and in words
     code: str
     name: str
-    status: str
-    rows: list[Row]
+    status: str  # Severity of the most important one, or that it is accepted
+    rows: list[Row]  # `finding_words`, and the number of the group in the table of groups
 
 
 def status(row: Row) -> str:

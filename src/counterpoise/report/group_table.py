@@ -43,27 +43,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One group in the table.
-
-    Attributes
-    ----------
-    cells : dict
-        Column -> its cell.
-    worst : str
-        Severity of the worst finding, or empty.
-    spark : str
-        Rebalances over time as an SVG path.
-    data : dict
-        What filters look at, in words: type, state, strategy, libraries, owner, actions ("|" between several), and the kinds
-        of findings as ``kind:status:rank``.
-    """
+    """One group in the table."""
 
     name: str
     anchor: str
     complete: bool
-    cells: dict[str, Cell]
-    worst: str
-    spark: str
+    cells: dict[str, Cell]  # Column -> its cell
+    worst: str  # Severity of the worst finding, or empty
+    spark: str  # Rebalances over time as an SVG path
+    # What filters look at, in words: type, state, strategy, libraries, owner, actions ("|" between several), and the kinds of
+    # findings as ``kind:status:rank``
     data: dict[str, str]
 
 

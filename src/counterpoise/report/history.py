@@ -16,26 +16,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class GroupHistory:
-    """The steps of one group's life, oldest first, and who held what after each.
+    """The steps of one group's life, oldest first, and who held what after each."""
 
-    Attributes
-    ----------
-    steps : list of dict
-        Rows of `rebalances` without the assignment; times in microseconds.
-    skipped : int
-        Older steps that were not read.
-    members : list of (member id, client id)
-    present : list of list of int
-        Per step the codes of its members, whether they hold something or not.
-    partitions : list of (topic, partition), sorted
-    held : Holdings
-    """
-
-    steps: list[Row]
-    skipped: int
-    members: list[tuple[str, str]]
-    present: list[list[int]]
-    partitions: list[tuple[str, int]]
+    steps: list[Row]  # Rows of `rebalances` without the assignment; times in microseconds
+    skipped: int  # Older steps that were not read
+    members: list[tuple[str, str]]  # (member id, client id)
+    present: list[list[int]]  # Per step the codes of its members, whether they hold something or not
+    partitions: list[tuple[str, int]]  # (topic, partition), sorted
     held: Holdings
 
 

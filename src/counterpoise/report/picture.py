@@ -46,27 +46,17 @@ class _Scene:
 
 
 def draw(
+    # history, lag: the group's steps and lag
     history: GroupHistory,
     lag: LagSeries | None,
+    # names, looks: what each member of `history` is called and how it is drawn
     names: list[str],
     looks: list[Look],
-    period: tuple[int, int],
-    share: bool,
+    period: tuple[int, int],  # First and last instant of the audit, microseconds
+    share: bool,  # Whether several members may hold one partition at once (share groups); elsewhere that is contested
     limits: Limits,
 ) -> Picture:
-    """The drawing of one group.
-
-    Parameters
-    ----------
-    history, lag
-        The group's steps and lag.
-    names, looks
-        What each member of `history` is called and how it is drawn.
-    period
-        First and last instant of the audit, microseconds.
-    share
-        Whether several members may hold one partition at once (share groups); elsewhere that is contested.
-    """
+    """The drawing of one group."""
     times = np.array([step["log_ts"] for step in history.steps], dtype=np.int64)
     start = int(times[0]) if history.skipped else min(period[0], int(times[0]))
     stop = max(period[1], int(times[-1]))

@@ -23,14 +23,9 @@ _TICK_SECONDS = (
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Who held what after which step; three arrays of equal length, one entry per (step, partition, member).
+    """Who held what after which step; three arrays of equal length, one entry per (step, partition, member)."""
 
-    Attributes
-    ----------
-    step, partition, member : int64[N]
-        Codes, each from 0. Order and repetitions do not matter.
-    """
-
+    # step, partition, member (int64[N]): codes, each from 0. Order and repetitions do not matter.
     step: Ints
     partition: Ints
     member: Ints
@@ -50,23 +45,17 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """All intervals as arrays, by partition and time; only those that are drawn become `Interval`s.
+    """All intervals as arrays, by partition and time; only those that are drawn become `Interval`s."""
 
-    Attributes
-    ----------
-    partition, owners, start, stop, first, last : int64[R]
-        As in `Interval`; `owners` is a member code, or a code above all members that `sets` resolves.
-    sets : dict
-        Code -> the members of a partition that had several.
-    """
-
+    # partition, owners, start, stop, first, last (int64[R]): as in `Interval`; `owners` is a member code, or a code above all
+    # members that `sets` resolves
     partition: Ints
     owners: Ints
     start: Ints
     stop: Ints
     first: Ints
     last: Ints
-    sets: dict[int, tuple[int, ...]]
+    sets: dict[int, tuple[int, ...]]  # Code -> the members of a partition that had several
 
     def counts(self, partitions: int) -> Ints:
         """Intervals per partition, int64[partitions]."""
@@ -80,17 +69,12 @@ class Runs:
         return [Interval(p, self.sets.get(c, (c,)), t0, t1, a, b) for p, c, t0, t1, a, b in rows]
 
 
-def runs(held: Holdings, times: Ints, end: int) -> Runs:
+def runs(
+    held: Holdings,  # Ownership after each step
+    times: Ints,  # int64[steps]: when each step took effect, ascending
+    end: int,  # When the last step stops being known
+) -> Runs:
     """Longest intervals of unchanged ownership, by partition and time; if a partition has none, it had no owner.
-
-    Parameters
-    ----------
-    held
-        Ownership after each step.
-    times : int64[steps]
-        When each step took effect, ascending.
-    end : int
-        When the last step stops being known.
 
     Notes
     -----

@@ -27,27 +27,20 @@ _CELLS_AT_ONCE = 300_000
 
 @dataclass(slots=True)
 class Sections:
-    """The sections of `groups`, in this order.
-
-    Attributes
-    ----------
-    findings, changes
-        Those of each group.
-    rhythm, lags
-        As `Audit.rhythm` and `Audit.lags_now` gave them.
-    terms : list of str
-        Per group whose section was made: its topics and client ids, which the page's text filter looks at.
-    """
+    """The sections of `groups`, in this order."""
 
     audit: Audit
     groups: list[Row]
+    # findings, changes: those of each group
     findings: dict[str, list[Row]]
     changes: dict[str, list[Row]]
+    # rhythm, lags: as `Audit.rhythm` and `Audit.lags_now` gave them
     rhythm: dict[str, tuple[Ints, Ints]]
     lags: dict[str, LagNow]
     period: tuple[int, int]
     limits: Limits
     template: Any
+    # Per group whose section was made: its topics and client ids, which the page's text filter looks at
     terms: list[str] = field(default_factory=list)
     n_full: int = 0
 

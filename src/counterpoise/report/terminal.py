@@ -22,26 +22,18 @@ _STYLES = {"critical": "bold red", "warning": "bold yellow", "notice": "bold blu
 
 
 def print_audit(
-    summary: dict[str, Any],
-    console: Console,
+    summary: dict[str, Any],  # The audit's summary (``summary.json``)
+    console: Console,  # Where to print; names are printed as they are, never as markup
+    # Rows of the table `findings`, ranked. If given, actions are printed with their groups and configuration, and all findings
+    # follow; the number of lines has no bound then.
     findings: Iterable[dict[str, Any]] | None = None,
     *,
+    # severities, most: print only actions and findings of these severities, and only the first ones; a line counts those that are
+    # left out
     severities: Collection[str] = SEVERITIES,
     most: int | None = None,
 ) -> None:
     """Print the verdict, the actions, notes on data quality and the worst groups: at most 36 lines of 100 columns.
-
-    Parameters
-    ----------
-    summary
-        The audit's summary (``summary.json``).
-    console
-        Where to print; names are printed as they are, never as markup.
-    findings
-        Rows of the table `findings`, ranked. If given, actions are printed with their groups and configuration, and all findings
-        follow; the number of lines has no bound then.
-    severities, most
-        Print only actions and findings of these severities, and only the first ones; a line counts those that are left out.
 
     Raises
     ------

@@ -18,9 +18,6 @@ from counterpoise.solver.flows.quotas import Demand, quotas
 
 __all__ = ["assign_equal", "common_subscribers"]
 
-FIRST_TOPICS = 5
-"""Starts that are compared first."""
-
 
 def common_subscribers(problem: Problem) -> Int32 | None:
     """The members that subscribe to every topic that has partitions and subscribers, or None if topics differ.
@@ -30,8 +27,6 @@ def common_subscribers(problem: Problem) -> Int32 | None:
     starts, n = problem.subscriber_start, problem.n_members
     if problem.n_partitions and len(problem.subscriber) == n * problem.n_topics:
         return problem.subscriber[:n]
-    if _first_ones_differ(starts, problem.topic_start):
-        return None
     count = starts[1:] - starts[:-1]
     live = (count > 0) & (problem.topic_start[1:] > problem.topic_start[:-1])
     if not live.all():
@@ -49,14 +44,6 @@ def common_subscribers(problem: Problem) -> Int32 | None:
     if not live.all():
         table = table[np.repeat(live, np.diff(starts))]
     return whole if bool((table.reshape(-1, size) == whole).all()) else None
-
-
-def _first_ones_differ(starts: Int64, topic_start: Int64) -> bool:
-    """Whether the first few topics differ in their number of subscribers, as they mostly do if any topics differ."""
-    counts = starts[:FIRST_TOPICS].tolist()
-    sizes = topic_start[:FIRST_TOPICS].tolist()
-    live = {b - a for a, b, c, d in zip(counts, counts[1:], sizes, sizes[1:], strict=False) if b > a and d > c}
-    return len(live) > 1
 
 
 def assign_equal(

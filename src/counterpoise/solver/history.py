@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.classes import DENSE_CELLS, Classes, sum_by
+from counterpoise.solver.classes import Classes, sum_by
 
-__all__ = ["Claims", "claims_of", "no_claims"]
+DENSE_CELLS = 4_000_000
+"""Up to this many cells (topic classes x members) a table beats sorting; beyond it would cost memory."""
+
+__all__ = ["DENSE_CELLS", "Claims", "claims_of", "no_claims"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,13 @@ import numpy as np
 
 from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
-from counterpoise.solver.classes import Classes, classify_members, equal_slices, split_topic_classes
+from counterpoise.solver.classes import Classes, classify_members, equal_slices, first_seen, split_topic_classes
 from counterpoise.solver.flows.flow import Bools
 from counterpoise.solver.flows.stickiness import Costs
 from counterpoise.solver.history import Claims
+
+_BITS = 62
+"""So many racks fit into the bits of an integer."""
 
 __all__ = ["rack_classes", "rack_costs", "racks_matter"]
 
@@ -28,7 +31,7 @@ def rack_classes(problem: Problem, classes: Classes) -> tuple[Classes, Bools]:
     racks = problem.racks
     assert racks is not None
     start, rack = _inhabited(racks)
-    rack_set, example = equal_slices(rack, start[:-1], np.diff(start), int(rack.max(initial=-1)) + 1)
+    rack_set, example = _rack_sets(start, rack)
     topic_class, size, edge_start, edge_member, first = split_topic_classes(classes, rack_set)
     match = np.zeros((len(first), int(max(racks.rack_of_member.max(), 0)) + 2), np.bool_)
     of_topic_class = example[rack_set[first]]
@@ -48,6 +51,14 @@ def rack_costs(classes: Classes, claims: Claims, match: Bools, rack_of_member: I
     if before:
         return Costs(kept_miss * heavy, moved_miss * heavy + 1)
     return Costs(kept_miss, moved_miss + heavy)
+
+
+def _rack_sets(start: Int64, rack: Int32) -> tuple[Int64, Int64]:
+    """Number the partitions' rack sets: the number of each, and the first partition of each number."""
+    if int(rack.max(initial=0)) < _BITS:
+        bits = np.append(0, np.cumsum(np.int64(1) << rack.astype(np.int64)))  # differences are right though the sums may overflow
+        return first_seen(bits[start[1:]] - bits[start[:-1]])
+    return equal_slices(rack, start[:-1], start[1:])
 
 
 def _inhabited(racks: Racks) -> tuple[Int64, Int32]:

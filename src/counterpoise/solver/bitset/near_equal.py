@@ -32,7 +32,7 @@ from counterpoise.solver.bitset.sets import (
     take_from,
     width,
 )
-from counterpoise.solver.classes import DENSE_CELLS
+from counterpoise.solver.history import DENSE_CELLS
 
 __all__ = ["assign_near_equal"]
 

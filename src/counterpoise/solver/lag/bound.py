@@ -25,14 +25,11 @@ Ratio = tuple[int, int]
 __all__ = ["lower_bound"]
 
 
-def lower_bound(group: LagGroup, counts: list[int] | None) -> Fraction:
+def lower_bound(
+    group: LagGroup,
+    counts: list[int] | None,  # The counts of one balanced plan: the bound then holds of balanced plans only, and may be higher
+) -> Fraction:
     """No plan has a smaller largest lag per capacity.
-
-    Parameters
-    ----------
-    group : LagGroup
-    counts : list of int, optional
-        The counts of one balanced plan: the bound then holds of balanced plans only, and may be higher.
 
     Notes
     -----

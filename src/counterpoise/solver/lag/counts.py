@@ -40,17 +40,13 @@ def remaining_slack(state: PlanState, quotas: CountSlack) -> CountSlack | None:
     return CountSlack(least, quotas.most, ceilings, quotas.takers)
 
 
-def release_excess(state: PlanState, target: list[int]) -> None:
-    """Release the claims that a balanced plan gives up.
-
-    Parameters
-    ----------
-    state : PlanState
-        All claims are with their owners.
-    target : list of int
-        Owners in a balanced plan that keeps as many claims as any. Only its number of partitions per topic class and member
-        counts, as partitions of one class are interchangeable: which of its own a member releases depends on its excess.
-    """
+def release_excess(
+    state: PlanState,  # All claims are with their owners
+    # Owners in a balanced plan that keeps as many claims as any. Only its number of partitions per topic class and member counts,
+    # as partitions of one class are interchangeable: which of its own a member releases depends on its excess.
+    target: list[int],
+) -> None:
+    """Release the claims that a balanced plan gives up."""
     group, owner = state.group, state.owner
     surplus: dict[tuple[int, int], int] = defaultdict(int)
     for number, before, after in zip(group.topic_class, owner, target, strict=True):

@@ -17,27 +17,14 @@ __all__ = ["CountSlack", "place"]
 
 @dataclass
 class CountSlack:
-    """How many more partitions each member may take, whatever their topic class. If members own none yet, these are quotas.
+    """How many more partitions each member may take, whatever their topic class. If members own none yet, these are quotas."""
 
-    Attributes
-    ----------
-    least : list of int
-        How many each member must take.
-    most : list of int
-        The largest count of each member.
-    ceilings : dict of int to int
-        By the marginal cost of a member's next partition: how many members take one more at that cost.
-    takers : list of list of int
-        Per topic class: the member classes that may take its partitions.
-    reserve : int
-        The lag that a member keeps free for each further partition that it must take: that of the lightest one.
-    """
-
-    least: list[int]
-    most: list[int]
+    least: list[int]  # How many each member must take
+    most: list[int]  # The largest count of each member
+    # By the marginal cost of a member's next partition: how many members take one more at that cost
     ceilings: dict[int, int]
-    takers: list[list[int]]
-    reserve: int = 0
+    takers: list[list[int]]  # Per topic class: the member classes that may take its partitions
+    reserve: int = 0  # The lag that a member keeps free for each further partition that it must take: that of the lightest one
 
     def has(self, state: PlanState, member: int) -> bool:
         """Whether the member may take another partition."""
@@ -50,16 +37,14 @@ class CountSlack:
         return CountSlack(self.least[:], self.most, dict(self.ceilings), self.takers, reserve)
 
 
-def place(state: PlanState, partitions: list[int], counts: CountSlack) -> bool:
+def place(
+    state: PlanState,
+    # In the order in which they are placed, those without lag last; by falling lag the rule is LPT. A partition without lag goes
+    # to the member with the fewest partitions per capacity.
+    partitions: list[int],
+    counts: CountSlack,  # Reduced by what is placed
+) -> bool:
     """Give each partition to the subscriber with most slack whose count may rise; ties by member. Whether all were placed.
-
-    Parameters
-    ----------
-    partitions : list of int
-        In the order in which they are placed, those without lag last; by falling lag the rule is LPT. A partition without lag
-        goes to the member with the fewest partitions per capacity.
-    counts : CountSlack
-        Reduced by what is placed.
 
     Notes
     -----

@@ -39,27 +39,16 @@ __all__ = ["LagSearch"]
 
 @dataclass
 class LagSearch:
-    """One group, its lag, and what its plans must meet. What does not depend on claims is computed once.
+    """One group, its lag, and what its plans must meet. What does not depend on claims is computed once."""
 
-    Attributes
-    ----------
-    problem : Problem
-        With at least one member; its claims do not matter.
-    lag : int64[P]
-    tolerance, gain : Fraction, int
-        A member's lag per capacity may exceed the bound by this share of the bound, or its lag by this number of records.
-    band : int
-        How far counts may lie from balanced ones; 0: they are balanced.
-    max_moves : int, optional
-        How many claims may leave their owners for the sake of lag; None: any number.
-    """
-
-    problem: Problem
-    lag: Int64
+    problem: Problem  # With at least one member; its claims do not matter
+    lag: Int64  # int64[P]
+    # tolerance, gain: a member's lag per capacity may exceed the bound by this share of the bound, or its lag by
+    # this number of records
     tolerance: Fraction
     gain: int
-    band: int
-    max_moves: int | None
+    band: int  # How far counts may lie from balanced ones; 0: they are balanced
+    max_moves: int | None  # How many claims may leave their owners for the sake of lag; None: any number
 
     def plan(self, problem: Problem) -> Int32:
         """The owners, int32[P], of the group with the claims of `problem`."""

@@ -24,39 +24,18 @@ __all__ = ["Effort", "Holding", "LagGroup", "PlanState", "lag_group"]
 
 @dataclass(frozen=True, slots=True)
 class LagGroup:
-    """One group in plain lists, as the search reads it; nothing in it changes.
+    """One group in plain lists, as the search reads it; nothing in it changes."""
 
-    Attributes
-    ----------
-    lag : list of int
-        Records behind, per partition.
-    heaviest_first : list of int
-        The partitions that have a subscriber, by falling lag, ties by partition.
-    lightest_first : Holding
-        The same by rising lag, ties by partition, each with its lag.
-    topic_class : list of int
-        Per partition; topics with equal subscribers form a class. -1: nobody subscribes.
-    takes : list of bytes
-        Per topic class: a byte per member, 1 if it subscribes.
-    member_class : list of int
-        Per member; those that subscribe to the same topic classes form a class. With more than `_MOST_CLASSES` all are in one.
-    subscribers : list of list of int
-        Per topic class: the member classes that subscribe.
-    capacity : list of int
-        Per member.
-    weight : list of int
-        Per member: the least common multiple of the capacities over its own.
-    """
-
-    lag: list[int]
-    heaviest_first: list[int]
-    lightest_first: Holding
-    topic_class: list[int]
-    takes: list[bytes]
+    lag: list[int]  # Records behind, per partition
+    heaviest_first: list[int]  # The partitions that have a subscriber, by falling lag, ties by partition
+    lightest_first: Holding  # The same by rising lag, ties by partition, each with its lag
+    topic_class: list[int]  # Per partition; topics with equal subscribers form a class. -1: nobody subscribes.
+    takes: list[bytes]  # Per topic class: a byte per member, 1 if it subscribes
+    # Per member; those that subscribe to the same topic classes form a class. With more than `_MOST_CLASSES` all are in one.
     member_class: list[int]
-    subscribers: list[list[int]]
-    capacity: list[int]
-    weight: list[int]
+    subscribers: list[list[int]]  # Per topic class: the member classes that subscribe
+    capacity: list[int]  # Per member
+    weight: list[int]  # Per member: the least common multiple of the capacities over its own
 
     def may_take(self, partition: int, member: int) -> int:
         """Whether the member subscribes to the partition's topic."""
@@ -107,44 +86,26 @@ class Effort:
 
 @dataclass(slots=True)
 class PlanState:
-    """A plan while it is searched for; lives inside one call of the strategy.
-
-    Attributes
-    ----------
-    owner : list of int
-        Per partition; UNOWNED: unassigned.
-    load, count : list of int
-        Summed lag and number of partitions, per member.
-    limit : list of int
-        The largest lag that each member should have.
-    effort : Effort
-        How much more the search may do.
-    least, most : list of int, optional
-        The counts allowed per member. None: counts are balanced and must stay as balanced as they are.
-    claims : list of int, optional
-        The owners from which moves are counted, UNOWNED for none; None: moves are not counted.
-    moves_left : int
-        How many more claimed partitions may leave these owners.
-    fixed : set of int
-        Partitions that must stay with their owners.
-    holding : list of Holding
-        Per member, without fixed partitions; made by `index`, then kept up to date.
-    by_slack : list of (int, int)
-        Excess (negative: slack) and member, those with most slack first; likewise.
-    """
+    """A plan while it is searched for; lives inside one call of the strategy."""
 
     group: LagGroup
-    owner: list[int]
+    owner: list[int]  # Per partition; UNOWNED: unassigned
+    # load, count: summed lag and number of partitions, per member
     load: list[int]
     count: list[int]
-    limit: list[int]
-    effort: Effort
+    limit: list[int]  # The largest lag that each member should have
+    effort: Effort  # How much more the search may do
+    # least, most: the counts allowed per member. None: counts are balanced and must stay as balanced as
+    # they are.
     least: list[int] | None = None
     most: list[int] | None = None
+    # The owners from which moves are counted, UNOWNED for none; None: moves are not counted
     claims: list[int] | None = None
-    moves_left: int = 0
-    fixed: set[int] = field(default_factory=set)
+    moves_left: int = 0  # How many more claimed partitions may leave these owners
+    fixed: set[int] = field(default_factory=set)  # Partitions that must stay with their owners
+    # Per member, without fixed partitions; made by `index`, then kept up to date
     holding: list[Holding] = field(default_factory=list)
+    # Excess (negative: slack) and member, those with most slack first; likewise
     by_slack: list[tuple[int, int]] = field(default_factory=list)
 
     def copy(self) -> PlanState:
