@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
@@ -23,7 +20,7 @@ def withheld(
     A partition waits when a member other than its target owner holds it, or when two claim it (CONTESTED). O(P).
     """
     words = Words(problem) if words is None else words
-    waits = _held(problem) & (problem.holder != target)
+    waits = (problem.holder != UNOWNED) & (problem.holder != target)
     early, late = waits & (handed != UNOWNED), ~waits & (handed == UNOWNED) & (target != UNOWNED)
     other = ~waits & (handed != UNOWNED) & (handed != target)
     return [
@@ -40,11 +37,5 @@ def added_and_revoked(problem: Problem, handed: Int32, *, words: Words | None = 
     (`validateCooperativeAssignment`). O(P).
     """
     words = Words(problem) if words is None else words
-    both = _held(problem) & (handed != UNOWNED) & (problem.holder != handed)
+    both = (problem.holder != UNOWNED) & (handed != UNOWNED) & (problem.holder != handed)
     return of_partitions("added-and-revoked", both, "added to one member and revoked from another in one round", words, handed)
-
-
-def _held(problem: Problem) -> npt.NDArray[np.bool_]:
-    """Held by a member of the group, or by two."""
-    held: npt.NDArray[np.bool_] = problem.holder != UNOWNED
-    return held

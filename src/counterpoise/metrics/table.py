@@ -11,7 +11,7 @@ import numpy as np
 from counterpoise.laws.balance import alike
 from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_floor
-from counterpoise.metrics.figures import Metrics, Query, metrics_of
+from counterpoise.metrics.figures import Metrics, Query
 from counterpoise.metrics.runs import Runs, owned_by_subscribers, subscribed, topic_spreads
 from counterpoise.model.arrays import sums_by_code
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
@@ -237,7 +237,7 @@ def _metrics(one: Query, of_plan: OfPlan, of_pair: OfPair, of_optimal: OfPair) -
     moved, kept, cooperative, eager, balanced, sticky = of_pair if one.prove else (*of_pair[:4], None, None)
     least = moved if sticky else None if one.optimal is None else of_optimal[0]
     revoked = cooperative if one.cooperative else eager
-    return metrics_of((
+    return Metrics(
         spread, kip54, fair, topic_spread, moved, kept, least, revoked, worst, cv, ratio, one.duplicates,
         unassigned, balanced, sticky,
-    ))  # fmt: skip
+    )  # fmt: skip

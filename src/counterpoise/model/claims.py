@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.arrays import CONTESTED, FEW, UNOWNED, Int32, Int64, locked
+from counterpoise.model.arrays import CONTESTED, UNOWNED, Int32, Int64, locked
 
 __all__ = ["DENSE_CELLS", "holders", "keepers", "settle", "subscribes"]
 
@@ -35,8 +35,6 @@ def settle(
     stands; a claim that does not stand after its own generation was written has a rival of that generation. The order of the
     claims does not matter.
     """
-    if len(claim_member) <= FEW:
-        return _settled_one_by_one(n_partitions, claim_member.tolist(), claim_partition.tolist(), generation.tolist())
     holder = np.full(n_partitions, UNOWNED, np.int32)
     for members, partitions in _by_rising_generation(claim_member, claim_partition, generation):
         holder[partitions] = members
@@ -50,7 +48,7 @@ def keepers(claims: Int32, topic_start: Int64, subscriber_start: Int64, subscrib
     `claims` may hold any code; the other arrays are as in `Problem`. `claims` itself is returned if nothing changes.
     O(P), with different subscriptions O(P + S).
     """
-    least, most = _range(claims)
+    least, most = int(claims.min(initial=UNOWNED)), int(claims.max(initial=UNOWNED))
     if most < 0 and least >= UNOWNED:
         return claims
     everybody = len(subscriber) == (len(topic_start) - 1) * n_members
@@ -67,17 +65,10 @@ def keepers(claims: Int32, topic_start: Int64, subscriber_start: Int64, subscrib
 
 def holders(claims: Int32, n_members: int) -> Int32:
     """Who holds each partition, int32[P], read-only: a member, CONTESTED or UNOWNED (also for one that has left). O(P)."""
-    least, most = _range(claims)
+    least, most = int(claims.min(initial=UNOWNED)), int(claims.max(initial=UNOWNED))
     if least >= CONTESTED and most < n_members:
         return claims
     return locked(np.where((claims >= CONTESTED) & (claims < n_members), claims, np.int32(UNOWNED)))
-
-
-def _range(claims: Int32) -> tuple[int, int]:
-    if len(claims) > FEW:
-        return int(claims.min()), int(claims.max())
-    listed = claims.tolist()
-    return min(listed, default=UNOWNED), max(listed, default=UNOWNED)
 
 
 def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber: Int32, n_members: int) -> npt.NDArray[np.bool_]:
@@ -98,21 +89,6 @@ def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber:
         return np.zeros(len(wanted), np.bool_)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.asarray(keys[at] == wanted)
-
-
-def _settled_one_by_one(n_partitions: int, member: list[int], partition: list[int], generation: list[int]) -> Int32:
-    """The same, claim by claim: the newest stands, two of one generation contest it."""
-    best: dict[int, tuple[int, int]] = {}
-    for claiming, at in zip(member, partition, strict=True):
-        when = generation[claiming]
-        standing = best.get(at)
-        if standing is None or when > standing[0]:
-            best[at] = when, claiming
-        elif when == standing[0] and claiming != standing[1]:
-            best[at] = when, CONTESTED
-    holder = np.full(n_partitions, UNOWNED, np.int32)
-    holder[list(best)] = [claiming for _, claiming in best.values()]
-    return holder
 
 
 def _by_rising_generation(member: Int32, partition: Int64, generation: Int64) -> list[tuple[Int32, Int64]]:

@@ -230,14 +230,9 @@ def _rebuild(fields: dict[str, Any]) -> Problem:
 
 
 def _check_lag(lag: Int64) -> None:
-    if len(lag) <= FEW:
-        listed = lag.tolist()
-        least, total = min(listed, default=0), float(sum(listed))
-    else:
-        least, total = int(lag.min()), float(lag.sum(dtype=np.float64))
-    if least < 0:
+    if int(lag.min(initial=0)) < 0:
         raise ProblemError("lag: a lag is never negative; clamp it first (counterpoise.partition_lag does)")
-    if total >= 2.0**62:
+    if float(lag.sum(dtype=np.float64)) >= 2.0**62:
         raise ProblemError("lag: the lags sum up to 2**62 or more, which no cluster holds")
 
 

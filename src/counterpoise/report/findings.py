@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from counterpoise.report.history import Row
 from counterpoise.report.words import accepted, clock, long, paragraphs, phrase, slug, visible, visible_lines
 
-__all__ = ["Kind", "by_kind", "finding_words", "status"]
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """The findings of one kind, the most important first."""
-
-    # code, name: as in the tables, and in words
-    code: str
-    name: str
-    status: str  # Severity of the most important one, or that it is accepted
-    rows: list[Row]  # `finding_words`, and the number of the group in the table of groups
+__all__ = ["by_kind", "finding_words", "status"]
 
 
 def status(row: Row) -> str:
@@ -48,11 +36,14 @@ def finding_words(row: Row, period: tuple[int, int]) -> Row:
     }
 
 
-def by_kind(findings: Iterable[Row], number_of: Mapping[str, int], period: tuple[int, int]) -> list[Kind]:
-    """The findings of the groups that `number_of` numbers; the kind with the most important one first."""
+def by_kind(findings: Iterable[Row], number_of: Mapping[str, int], period: tuple[int, int]) -> list[Row]:
+    """The kinds of findings of the groups that `number_of` numbers, each with its findings; the most important first.
+
+    Each has its code and name, the status of its most important finding, and `finding_words` with the group's number.
+    """
     kinds: dict[str, list[Row]] = {}
     for row in findings:
         if str(row["group_id"]) in number_of:
             found = finding_words(row, period) | {"number": number_of[str(row["group_id"])]}
             kinds.setdefault(str(row["kind"]), []).append(found)
-    return [Kind(code, phrase(code), rows[0]["status"], rows) for code, rows in kinds.items()]
+    return [{"code": code, "name": phrase(code), "status": rows[0]["status"], "rows": rows} for code, rows in kinds.items()]

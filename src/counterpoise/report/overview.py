@@ -10,7 +10,6 @@ from counterpoise.report.words import UNKNOWN, count, duration, instant, number,
 __all__ = [
     "Bar",
     "Figure",
-    "StrategyRow",
     "bars",
     "figures",
     "first_groups",
@@ -42,23 +41,6 @@ class Bar:
     name: str
     value: str
     width: float
-
-
-@dataclass(frozen=True, slots=True)
-class StrategyRow:
-    """A strategy's figures with bars."""
-
-    name: str
-    mode: str
-    moved: Bar
-    revoked: Bar
-    stopped: str
-    spread: str
-    topic_spread: str
-    balanced: str
-    lag_peak: str
-    lag_over: str
-    mark: str
 
 
 def figures(summary: Row) -> list[Figure]:
@@ -144,7 +126,7 @@ def running(group: Row) -> str:
     return group["protocol"] or ""
 
 
-def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, declared: str | None) -> list[StrategyRow]:
+def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, declared: str | None) -> list[Row]:
     """Strategies beside what was observed; bars are relative to the largest of the list.
 
     `rows` are structs of `group_report.strategies` or of the summary's `strategies`; the latter have no spreads. If no
@@ -163,19 +145,19 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
         return Bar(key, count(value), round(100 * (value or 0) / max(most[key], 1), 1))
 
     return [
-        StrategyRow(
-            visible(row["strategy"]),
-            "" if row["strategy"] == "observed" else phrase(row["mode"]),
-            bar(row, "moved"),
-            bar(row, "revoked"),
-            seconds(row.get("stopped_seconds")) if with_stops else "",
-            count(row.get("spread_peak")),
-            count(row.get("topic_spread_peak")),
-            f"{count(row['balanced'])} of {count(row['generations'])}" if row["balanced"] is not None else UNKNOWN,
-            number(row.get("lag_peak")) if with_lag else "",
-            _over(row.get("makespan_ratio")) if with_lag else "",
-            "suggested" if row["strategy"] == suggested else ("runs now" if row["strategy"] == declared else ""),
-        )
+        {
+            "name": visible(row["strategy"]),
+            "mode": "" if row["strategy"] == "observed" else phrase(row["mode"]),
+            "moved": bar(row, "moved"),
+            "revoked": bar(row, "revoked"),
+            "stopped": seconds(row.get("stopped_seconds")) if with_stops else "",
+            "spread": count(row.get("spread_peak")),
+            "topic_spread": count(row.get("topic_spread_peak")),
+            "balanced": f"{count(row['balanced'])} of {count(row['generations'])}" if row["balanced"] is not None else UNKNOWN,
+            "lag_peak": number(row.get("lag_peak")) if with_lag else "",
+            "lag_over": _over(row.get("makespan_ratio")) if with_lag else "",
+            "mark": "suggested" if row["strategy"] == suggested else ("runs now" if row["strategy"] == declared else ""),
+        }
         for row in listed
     ]
 

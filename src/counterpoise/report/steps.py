@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from counterpoise.report.history import GroupHistory, Row
 from counterpoise.report.words import UNKNOWN, clock, count, duration, phrase, plural, visible
 
-__all__ = ["Step", "called", "step_words", "steps_in_words"]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One line of the list of steps."""
-
-    generation: str
-    at: str
-    what: str
-    who: str
-    members: str
-    partitions: str
-    moved: str
-    kept: str
-    wait: str
-    remark: str
+__all__ = ["called", "step_words", "steps_in_words"]
 
 
 def step_words(history: GroupHistory, names: list[str], step: Row, *, day: bool = False, brief: bool = False) -> str:
@@ -50,24 +32,24 @@ def called(history: GroupHistory, names: list[str], ids: list[str] | None, sign:
     return ", ".join([*words, f"{count(len(listed) - most)} more"] if len(listed) > most else words)
 
 
-def steps_in_words(history: GroupHistory, names: list[str], most: int, *, day: bool = False) -> list[Step]:
-    """The last steps of a group's life, at most `most`, the newest first."""
+def steps_in_words(history: GroupHistory, names: list[str], most: int, *, day: bool = False) -> list[Row]:
+    """The last steps of a group's life, at most `most`, the newest first: the cells of the list of steps."""
     made = []
     for step in history.steps[::-1][:most]:
         who = [called(history, names, step["joined"], "+", 8), called(history, names, step["left"], "-", 8)]
         made.append(
-            Step(
-                _number(step["generation"]),
-                clock(step["log_ts"], day=day),
-                f"{phrase(step['kind'])}{_because(step)}",
-                ", ".join(filter(None, who)),
-                count(step["n_members"]),
-                count(step["n_partitions"]),
-                count(step["n_moved"]),
-                count(step["n_kept"]),
-                duration(_wait(step)),
-                "; ".join(_remarks(step)),
-            )
+            {
+                "generation": _number(step["generation"]),
+                "at": clock(step["log_ts"], day=day),
+                "what": f"{phrase(step['kind'])}{_because(step)}",
+                "who": ", ".join(filter(None, who)),
+                "members": count(step["n_members"]),
+                "partitions": count(step["n_partitions"]),
+                "moved": count(step["n_moved"]),
+                "kept": count(step["n_kept"]),
+                "wait": duration(_wait(step)),
+                "remark": "; ".join(_remarks(step)),
+            }
         )
     return made
 

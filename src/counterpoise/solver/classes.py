@@ -54,10 +54,6 @@ class Classes:
         taking = np.flatnonzero(self.member_class >= 0)
         return sum_by(self.member_class[taking], values[taking], self.n_member_classes)
 
-    def edge_topic_class(self) -> Int64:
-        """Topic class of each entry of `edge_member`, int64[E]."""
-        return np.repeat(np.arange(self.n_topic_classes), np.diff(self.edge_start))
-
 
 def classify(problem: Problem) -> Classes:
     """The classes of a problem, in order of their first topic and first member; O(S + P), vectorised."""
