@@ -31,7 +31,7 @@ from benchmarks.process_watch import Watch
 from benchmarks.scale_chart import scale_chart
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.session import local_session
-from counterpoise.pipeline.source.layout import count_records
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 
@@ -56,7 +56,7 @@ def one(capture: Path, out: Path, strategies: Sequence[str] | None = None) -> di
     shutil.rmtree(out, ignore_errors=True)
     watch = Watch()
     begin = time.perf_counter()
-    spark, _ = local_session(SETTINGS, records=count_records(capture))
+    spark, _ = local_session(SETTINGS, records=read_capture(capture).n_records)
     started = time.perf_counter() - begin
     marks: list[tuple[str, float, dict[str, float]]] = []
 

@@ -23,9 +23,12 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import pyarrow.dataset as ds
 
 from benchmarks.process_watch import Watch
 
@@ -37,20 +40,20 @@ def one(capture: Path, out: Path, way: str) -> dict[str, Any]:
     """One audit in this process, by the package that it imports."""
     from counterpoise.pipeline.audit import audit
     from counterpoise.pipeline.session import local_session
-    from counterpoise.pipeline.source.layout import count_records
 
     shutil.rmtree(out, ignore_errors=True)
     settings = {"spark.master": "local[2]", "spark.driver.memory": "3g"}
     if way == "small":
         settings["spark.executor.pyspark.memory"] = "400m"
     watch = Watch()
-    spark, _ = local_session(settings, records=count_records(capture))
+    spark, _ = local_session(settings, records=ds.dataset(capture / "consumer_offsets.parquet").count_rows())
     source: Any = capture
     if way == "frame":
         from counterpoise.pipeline.source.capture import Capture
+        from counterpoise.pipeline.source.layout import read_capture
 
-        names = ("consumer_offsets", "log_offsets")
-        source = Capture(*(spark.read.parquet(str(capture / f"{name}.parquet")) for name in names))
+        records = spark.read.parquet(str(capture / "consumer_offsets.parquet"))
+        source = Capture(replace(read_capture(capture).files, records=()), records)
     options: dict[str, Any] = {}
     if way == "group":
         from counterpoise.pipeline.source.scope import AuditScope

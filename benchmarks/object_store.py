@@ -29,7 +29,7 @@ from benchmarks.audit_scale import ROOT, SETTINGS, made
 from benchmarks.process_watch import Watch
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.session import local_session
-from counterpoise.pipeline.source.layout import checked_files, count_records
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
 from counterpoise.pipeline.storage.files import delete, join, list_files, parquet_writer, upload, write_bytes
 
@@ -77,13 +77,13 @@ def timed(act: Callable[[], int], server_pid: int) -> tuple[float, float, float]
 
 def read(capture: str) -> int:
     """All records of a capture; how many."""
-    files, _ = checked_files(capture)
+    files = read_capture(capture).files
     return sum(batch.num_rows for file in files.records for batch in read_rows(file, list(RAW_TYPES), RAW_TYPES, ROWS))
 
 
 def copy(capture: str, to: str) -> int:
     """The records once more, as one file."""
-    files, _ = checked_files(capture)
+    files = read_capture(capture).files
     rows = 0
     first = next(read_rows(files.records[0], list(RAW_TYPES), RAW_TYPES, ROWS))
     with parquet_writer(to, first.schema) as writer:
@@ -108,7 +108,7 @@ def requests(root: str) -> int:
 def audited(source: str, out: str) -> dict[str, float]:
     """A whole audit in this process: wall seconds, and CPU seconds of the JVM and of all Python processes."""
     watch = Watch()
-    spark, _ = local_session(SETTINGS, records=count_records(source))
+    spark, _ = local_session(SETTINGS, records=read_capture(source).n_records)
     before = time.perf_counter(), watch.cpu()
     audit(spark, source, out)
     wall, cpu = time.perf_counter() - before[0], watch.cpu()

@@ -52,7 +52,7 @@ def test_what_there_was_to_read_is_said(tmp_path: Path, monkeypatch: pytest.Monk
         write_bytes((manifest := Manifest(str(tmp_path), 1, frozenset({".state/saved/a.json"}))).place, manifest.to_bytes())
         for file in ("summary.json", "report.html"):
             (tmp_path / file).write_text("")
-    monkeypatch.setattr("counterpoise.pipeline.audit.run_audit", found)
+    monkeypatch.setattr("counterpoise.pipeline.audit.audit", found)
     monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: f"{out}/page.html")
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--since", "last", "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
@@ -74,7 +74,7 @@ def test_the_exit_code_says_whether_there_are_findings_so_severe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: dict[str, int], codes: dict[str | None, int]
 ) -> None:
     result = AuditResult(str(tmp_path), {"findings": {"by_severity": found}}, ())
-    monkeypatch.setattr("counterpoise.pipeline.audit.run_audit", lambda *_, **__: result)
+    monkeypatch.setattr("counterpoise.pipeline.audit.audit", lambda *_, **__: result)
     monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: f"{out}/page.html")
     for severity, code in codes.items():
         words = [] if severity is None else ["--fail-on", severity]

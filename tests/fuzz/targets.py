@@ -24,8 +24,8 @@ from counterpoise.pipeline.capture.settings import Settings, read_properties
 from counterpoise.pipeline.export import export_written, read_offsets, read_previous
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.incremental.snapshot import first_record
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
-from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.planning.lead import lead
 from counterpoise.simulation.scenario_file import load
 from counterpoise.snapshot import Group
@@ -137,7 +137,6 @@ def _capture(name: str) -> Callable[[bytes], object]:
             return None
         (folder / name).write_bytes(data)
         files = read_capture(folder).files
-        assert files is not None
         rows = sum(batch.num_rows for batch in read_rows(files.records[0], list(RAW_TYPES), RAW_TYPES, 1_000))
         return rows, NewSamples(files.ends).counts, first_record(files)
 
@@ -155,7 +154,7 @@ def _batch(data: bytes) -> object:
     """The records of one batch: attributes (1 byte), twice its base offset (8), time (8), count (2), payload."""
     head, payload = data[:19].ljust(19, b"\0"), data[19:]
     base, time, count = int.from_bytes(head[1:9]), int.from_bytes(head[9:17], signed=True), int.from_bytes(head[17:19])
-    batch = LogBatch(base >> 1, base >> 1, head[0], time, time, -1, count, payload)
+    batch = LogBatch(base >> 1, head[0], time, time, -1, count, payload)
     return list(in_batches((0, offset, time, 0, key, value) for offset, time, key, value in records(batch)))
 
 

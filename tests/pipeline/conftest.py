@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import pytest
 from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.source.sources import read_capture
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.stored.tables import dataset
 
 if TYPE_CHECKING:
@@ -79,14 +78,7 @@ def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Au
 
 
 def data_frames(spark: SparkSession, folder: Path) -> Capture:
-    """A capture as DataFrames; commits that never took effect are known by files alone."""
+    """A capture with its records as a DataFrame."""
+    capture = read_capture(folder)
     records = spark.read.parquet(str(folder / "consumer_offsets.parquet"))
-    sampled = folder / "log_offsets.parquet"
-    ends = spark.read.parquet(str(sampled)) if sampled.exists() else None
-    topics = json.loads((folder / "topics.json").read_text(encoding="utf-8"))
-    listed = [(name, one["partitions"], one.get("topic_id")) for name, one in topics.items()]
-    frame = spark.createDataFrame(listed, "topic string, partitions int, topic_id string")
-    file = folder / "aborted_offsets.json"
-    pairs = [tuple(pair) for pair in json.loads(file.read_text(encoding="utf-8"))] if file.exists() else []
-    aborted = spark.createDataFrame(pairs, "log_partition int, log_offset bigint") if pairs else None
-    return Capture(records, ends, frame, aborted, read_capture(folder).notes)
+    return replace(capture, files=replace(capture.files, records=()), records=records)

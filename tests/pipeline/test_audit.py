@@ -15,13 +15,13 @@ from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError, StorageError, UnknownStrategyError
 from counterpoise.pipeline import audit as audit_module
-from counterpoise.pipeline.audit import audit, run_audit
+from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import stored
 from counterpoise.pipeline.stored.tables import PARTITIONS
-from counterpoise.pipeline.summary import empty_note, iso, transaction_note
+from counterpoise.pipeline.summary import data_notes, iso
 from tests.pipeline.conftest import Audited, rows_of
 from tests.pipeline.stored import targets
 
@@ -91,9 +91,9 @@ def test_record_types_are_signed_as_in_the_table_of_errors(small: tuple[Path, di
 
 
 def test_no_records_are_said_to_be_none(small: tuple[Path, dict[str, Any], list[int]]) -> None:
-    (note,) = empty_note({"records": {"total": 0}})
+    (note,) = data_notes(0, 0, True, {})
     assert note.startswith("nothing was recorded")
-    assert empty_note(small[1]) == []
+    assert list(data_notes(small[1]["records"]["total"], 0, True, {})) == []
 
 
 def test_auditing_twice_adds_nothing(small: tuple[Path, dict[str, Any], list[int]]) -> None:
@@ -118,9 +118,9 @@ def test_commits_of_transactions_are_counted_and_what_is_not_known_of_them_is_sa
     (note,) = [note for note in audited.result.summary["notes"] if "transactions" in note]
     assert note.startswith("1,187 commits look like those of transactions")
     assert "aborted" not in note
-    (note,) = transaction_note(3, False)
+    (note,) = data_notes(3, 3, False, {})
     assert "which of them were aborted is not recorded" in note
-    assert transaction_note(0, False) == []
+    assert list(data_notes(3, 0, False, {})) == []
 
 
 def test_only_sums_come_to_the_driver(small: tuple[Path, dict[str, Any], list[int]]) -> None:
@@ -214,12 +214,12 @@ def test_wrong_use_is_reported_before_spark_works(
     spark: SparkSession, tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(CaptureError, match="no such file"):
-        run_audit(tmp_path / "nowhere", tmp_path / "out")
+        audit(None, tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(UnknownStrategyError, match="nonsense"):
         audit(spark, shop, tmp_path / "out", strategies=["nonsense"])
     monkeypatch.setattr(audit_module, "local_session", None)
     with pytest.raises(UnknownStrategyError, match="nonsense"):
-        run_audit(shop, tmp_path / "out", strategies=["nonsense"])
+        audit(None, shop, tmp_path / "out", strategies=["nonsense"])
     assert not (tmp_path / "out").exists()
 
 
@@ -230,4 +230,4 @@ def test_a_folder_that_cannot_be_made_is_reported_before_spark_is_started(
     (tmp_path / "file").touch()
     monkeypatch.setattr(audit_module, "local_session", lambda **_: pytest.fail("a session was asked for"))
     with pytest.raises(StorageError, match=r"file/out: nothing can be written there \(Not a directory\); give another --out$"):
-        run_audit({"east": shop}, tmp_path / "file" / "out", since_last=since_last)
+        audit(None, {"east": shop}, tmp_path / "file" / "out", since_last=since_last)

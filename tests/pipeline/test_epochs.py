@@ -146,7 +146,7 @@ def static_member_back(first: Mapping[str, list[int]], then: Mapping[str, list[i
 
 def test_a_static_member_that_is_back_under_another_id_has_what_it_held() -> None:
     found = replayed(*static_member_back({"m1": [0, 1]}, {"m9": [0], "m2": [1]}))[3, OBSERVED, REPLAY]
-    assert list(found.inputs.group.member_ids) == ["m2", "m9"]
+    assert list(found.inputs.member_ids) == ["m2", "m9"]
     assert found.inputs.problem.previous_owner.tolist() == [1, 1]
     assert (found.metrics.moved, found.metrics.kept) == (1, 1)
 

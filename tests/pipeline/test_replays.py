@@ -153,7 +153,7 @@ def test_strategies_by_lag_take_part_where_lag_is_known() -> None:
     assert {key[0] for key in seen if key[1].startswith("lag")} == {2}
     assert seen[1, OBSERVED, REPLAY].metrics.max_member_lag is None
     observed, by_lag, ours = (seen[2, name, REPLAY] for name in (OBSERVED, "lag", "lag-sticky"))
-    lag = observed.inputs.lag
+    lag = observed.inputs.problem.lag
     assert lag is not None
     assert lag.tolist() == [100, 60, 50, 0]
     assert observed.inputs.lag_unknown == 1

@@ -16,13 +16,11 @@ from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.disk_series import DiskSeries
-from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.source.capture import CaptureFiles
-from counterpoise.pipeline.source.layout import checked_files, count_records
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, utc_micros
-from counterpoise.pipeline.source.sources import read_capture
 from counterpoise.pipeline.storage.files import join, write_bytes
 from tests.pipeline.rows import commit_batch, errors_in, generation_rows
 from tests.s3_server import upload
@@ -42,24 +40,24 @@ def rejected(path: Path) -> str:
 
 def test_a_path_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="no such file or folder"):
-        checked_files(tmp_path / "nowhere")
+        read_capture(tmp_path / "nowhere")
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=re.escape("no consumer_offsets.parquet in this folder (it is empty)")):
-        checked_files(tmp_path)
+        read_capture(tmp_path)
 
 
 def test_a_folder_with_something_else(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(CaptureError, match=r"it holds notes\.txt"):
-        checked_files(tmp_path)
+        read_capture(tmp_path)
 
 
 def test_an_empty_folder_of_records(tmp_path: Path) -> None:
     (tmp_path / "consumer_offsets.parquet").mkdir()
     with pytest.raises(CaptureError, match="no Parquet files in this folder"):
-        checked_files(tmp_path)
+        read_capture(tmp_path)
 
 
 def test_what_spark_leaves_beside_its_files_is_no_record_and_a_stray_file_is_named(tmp_path: Path, shop: Path) -> None:
@@ -68,10 +66,10 @@ def test_what_spark_leaves_beside_its_files_is_no_record_and_a_stray_file_is_nam
     shutil.copy(shop / "consumer_offsets.parquet", records / "part-0.parquet")
     for hidden in ("_SUCCESS", ".part-0.parquet.crc", ".part-1.parquet", "_temporary/part-2.parquet"):
         (records / hidden).write_text("no Parquet")
-    checked_files(tmp_path)
+    read_capture(tmp_path)
     (records / "notes.txt").write_text("hello")
     with pytest.raises(CaptureError, match=r"notes\.txt: not a whole Parquet file .* or a stray one"):
-        checked_files(tmp_path)
+        read_capture(tmp_path)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 100, 100_000, -1])
@@ -79,9 +77,8 @@ def test_a_truncated_file(tmp_path: Path, shop: Path, keep: int) -> None:
     whole = (shop / "consumer_offsets.parquet").read_bytes()
     (tmp_path / "consumer_offsets.parquet").write_bytes(whole[:keep])
     with pytest.raises(CaptureError, match="not a whole Parquet file") as caught:
-        checked_files(tmp_path)
+        read_capture(tmp_path)
     assert "\n" not in str(caught.value)
-    assert count_records(tmp_path) is None
 
 
 def flipped(file: Path, column: str) -> None:
@@ -164,7 +161,7 @@ def capture_with(folder: Path, shop: Path, name: str, text: str) -> Path:
 )
 def test_topics_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, told: str) -> None:
     with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'topics.json'}: {told}")):
-        checked_files(capture_with(tmp_path, shop, "topics.json", text))
+        read_capture(capture_with(tmp_path, shop, "topics.json", text))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +178,7 @@ def test_topics_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: 
 )
 def test_aborted_offsets_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, told: str) -> None:
     with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'aborted_offsets.json'}: {told}")):
-        checked_files(capture_with(tmp_path, shop, "aborted_offsets.json", text))
+        read_capture(capture_with(tmp_path, shop, "aborted_offsets.json", text))
 
 
 def log_ends(folder: Path, shop: Path, name: str, column: pa.Array) -> Path:
@@ -205,14 +202,14 @@ def log_ends(folder: Path, shop: Path, name: str, column: pa.Array) -> Path:
 def test_log_ends_of_the_wrong_type_are_reported(tmp_path: Path, shop: Path, name: str, column: pa.Array, wanted: str) -> None:
     told = f"{tmp_path / 'log_offsets.parquet'}: column {name} is {wanted}"
     with pytest.raises(CaptureError, match=re.escape(told)):
-        checked_files(log_ends(tmp_path, shop, name, column))
+        read_capture(log_ends(tmp_path, shop, name, column))
 
 
 def test_log_ends_without_a_column_are_reported(tmp_path: Path, shop: Path) -> None:
     capture_with(tmp_path, shop, "topics.json", "{}")
     pq.write_table(pq.read_table(shop / "log_offsets.parquet").drop_columns(["log_end"]), tmp_path / "log_offsets.parquet")
     with pytest.raises(CaptureError, match=r"log_offsets\.parquet: column log_end missing"):
-        checked_files(tmp_path)
+        read_capture(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +226,6 @@ def test_samples_that_cannot_be_used_are_left_out_and_counted(tmp_path: Path, sh
     folder = log_ends(tmp_path, shop, name, column)
     capture = read_capture(folder)
     assert any(note.startswith("log_offsets.parquet: 2 rows are left out") for note in capture.notes)
-    assert capture.files is not None
     whole = pq.read_table(folder / "log_offsets.parquet")["log_end"].to_pylist()
     ends = NewSamples(capture.files.ends, after=-1)
     assert [end for table in ends.tables() for end in table["log_end"].to_pylist()] == whole[::2]
@@ -250,14 +246,14 @@ def test_the_schema_of_records_is_reported_before_spark_starts(tmp_path: Path, s
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
     pq.write_table(table.drop_columns(["offset"]), tmp_path / "consumer_offsets.parquet")
     with pytest.raises(CaptureError, match="column offset missing"):
-        checked_files(tmp_path)
+        read_capture(tmp_path)
 
 
 def test_a_column_in_the_path_is_no_missing_one(tmp_path: Path, shop: Path) -> None:
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5).drop_columns(["partition"])
     (tmp_path / "consumer_offsets.parquet" / "partition=5").mkdir(parents=True)
     pq.write_table(table, tmp_path / "consumer_offsets.parquet" / "partition=5" / "a.parquet")
-    checked_files(tmp_path)
+    read_capture(tmp_path)
 
 
 def test_what_is_missing_is_noted(tmp_path: Path, shop: Path) -> None:
@@ -302,38 +298,37 @@ def test_a_running_capture_may_merge_its_files_while_they_are_read(shop: Path, t
     for name in ("consumer_offsets.parquet", "log_offsets.parquet"):
         (tmp_path / name).unlink()
         (tmp_path / name).symlink_to(f"{name}-2")
-    assert capture.files is not None
     assert [pq.read_table(list(files)).num_rows for files in (capture.files.records, capture.files.ends)] == [50, 50]
 
 
 def test_a_capture_on_an_object_store_is_checked_as_on_a_disk(tmp_path: Path, shop: Path, s3: str) -> None:
     shutil.copytree(shop, tmp_path / "shop")
     (tmp_path / "shop" / "capture.json").write_text('{"source": "segments"}')
-    files, folder = checked_files(upload(tmp_path / "shop", join(s3, "history")))
-    assert folder == join(s3, "history")
-    assert files == CaptureFiles(
+    folder = upload(tmp_path / "shop", join(s3, "history"))
+    capture = read_capture(folder)
+    assert capture.files == CaptureFiles(
         (join(folder, "consumer_offsets.parquet"),),
         (join(folder, "log_offsets.parquet"),),
         join(folder, "topics.json"),
         join(folder, "aborted_offsets.json"),
     )
-    assert count_records(folder.replace("s3://", "s3a://")) == count_records(shop)
-    assert capture_notes(folder) == ["taken from segment files: what compaction had removed before is not in it"]
+    assert read_capture(folder.replace("s3://", "s3a://")).n_records == capture.n_records == read_capture(shop).n_records
+    assert capture.notes == ("taken from segment files: what compaction had removed before is not in it",)
     write_bytes(join(folder, "topics.json"), b"[]")
     with pytest.raises(CaptureError, match=rf"^{folder}/topics.json: \$: Expected `object`"):
-        checked_files(folder)
+        read_capture(folder)
     write_bytes(join(folder, "log_offsets.parquet"), b"PAR1")
     with pytest.raises(CaptureError, match=f"^{folder}/log_offsets.parquet: not a whole Parquet file"):
-        checked_files(folder)
+        read_capture(folder)
     with pytest.raises(CaptureError, match=f"^{s3}/nothing: no such file or folder"):
-        checked_files(join(s3, "nothing"))
+        read_capture(join(s3, "nothing"))
 
 
 def test_a_folder_of_parquet_files_by_partition_is_taken_for_records(tmp_path: Path, shop: Path) -> None:
     (tmp_path / "partition=5").mkdir()
     pq.write_table(pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5), tmp_path / "partition=5" / "a.parquet")
     (tmp_path / "_SUCCESS").touch()
-    assert checked_files(tmp_path) == (CaptureFiles((str(tmp_path / "partition=5" / "a.parquet"),)), None)
+    assert read_capture(tmp_path).files == CaptureFiles((str(tmp_path / "partition=5" / "a.parquet"),))
 
 
 def test_workers_without_the_package_are_one_line(

@@ -184,7 +184,7 @@ def _run(
     captures: dict[str, str], out: str, settings: Settings | None, *, since_last: bool, **options: Any
 ) -> tuple[AuditResult, str]:
     """Audit captures, after recording the cluster of `settings` into the only one; returns the result and the page."""
-    from counterpoise.pipeline.audit import check_continued, run_audit
+    from counterpoise.pipeline.audit import audit, check_continued
     from counterpoise.report.render import write_report
 
     err = console(stderr=True)
@@ -201,7 +201,7 @@ def _run(
             bar.update(shown, description="asking the cluster")
             (folder,) = captures.values()
             _record(settings, folder, lambda status: bar.update(shown, description=f"recording: {words_of(status)}"))
-        result = run_audit(captures, out, since_last=since_last, progress=step, **options)
+        result = audit(None, captures, out, since_last=since_last, progress=step, **options)
         if result.nothing_new:
             until_then = result.summary["to"] or "any record"
             err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)

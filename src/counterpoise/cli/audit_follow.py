@@ -47,14 +47,14 @@ def follow(
     from counterpoise.pipeline.follow.follower import Follow, Pace
     from counterpoise.pipeline.gateway import without_sigterm
     from counterpoise.pipeline.session import local_session
-    from counterpoise.pipeline.source.layout import checked_files
+    from counterpoise.pipeline.source.layout import read_capture
     from counterpoise.pipeline.stored.catalog import check_lasting
     from counterpoise.report.render import write_report
 
     check_continued(out)
     with _recorded(settings, next(iter(captures.values()))) as watch, _shown() as show:
         for one in captures.values():
-            checked_files(one)
+            read_capture(one)
         with without_sigterm():
             spark, made = local_session(records=0)
         try:

@@ -142,7 +142,7 @@ def _read_segments(segments: Path, out: str) -> tuple[SegmentCounts | DumpCounts
 
     found = from_segments(segments, out)
     where = f"{found.segments} segments of {found.partitions} partitions"
-    return found, f"{where}; {found.aborted} aborted, {found.undecided} undecided, {found.corrupt} damaged stretches"
+    return found, f"{where}; {found.aborted} aborted, {found.undecided} undecided, {found.unreadable} damaged stretches"
 
 
 def _read_dump(dump: Path, out: str) -> tuple[SegmentCounts | DumpCounts, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
@@ -25,9 +25,9 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import local_session
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.source.layout import checked_files, count_records
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.source.scope import AuditScope
-from counterpoise.pipeline.source.sources import ONLY_RECORDS, check_columns, read_capture, read_errors
+from counterpoise.pipeline.source.sources import check_columns, read_errors
 from counterpoise.pipeline.storage.files import absolute, delete, is_local, join, write_bytes
 from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
 from counterpoise.pipeline.stored.manifest import load_manifest, summary_of
@@ -35,9 +35,10 @@ from counterpoise.pipeline.stored.tables import dataset
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.snapshot.html import html_table
 
-__all__ = ["AuditResult", "Source", "audit", "check_continued", "run_audit"]
+__all__ = ["AuditResult", "Source", "audit", "check_continued"]
 
 Source: TypeAlias = str | Path | DataFrame | Capture
+_ONLY_RECORDS = "only records were given: lag is unknown, and commits of aborted or open transactions, if any, count as commits"
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,48 +95,9 @@ class AuditResult:
         return html_table(repr(self), ["rank", "severity", "group", "title", "action"], rows)
 
 
-def run_audit(
-    source: str | Path | Mapping[str, str | Path],
-    out: str | Path,
-    *,
-    cluster: str = "default",
-    strategies: Sequence[str] | None = None,
-    scope: AuditScope | None = None,
-    salt: str | None = None,
-    into: Catalog | None = None,
-    since_last: bool = False,
-    progress: Progress | None = None,
-) -> AuditResult:
-    """Audit captures with the active Spark session or a new one, which is stopped at the end.
-
-    Parameters are those of `audit`.
-
-    Raises
-    ------
-    CaptureError
-        The source cannot be read; the message is one line.
-    """
-    comparable(strategies)
-    sources = source if isinstance(source, Mapping) else {cluster: source}
-    for one in sources.values():
-        checked_files(one)
-    _check_out(out, salt, since_last=since_last)
-    _check_writable(out)
-    sizes = [count_records(one) for one in sources.values()]
-    spark, made = local_session(records=None if None in sizes else sum(size for size in sizes if size is not None))
-    options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": salt, "into": into, "progress": progress}
-    try:
-        if made and into is not None:
-            check_lasting(spark, into)
-        return audit(spark, sources, out, since_last=since_last, **options)
-    finally:
-        if made:
-            spark.stop()
-
-
 def audit(
-    spark: SparkSession,
-    source: Source | Mapping[str, Source] | Mapping[str, str | Path],
+    spark: SparkSession | None,
+    source: Source | Mapping[str, Source],
     out: str | Path,
     *,
     cluster: str = "default",
@@ -151,7 +113,8 @@ def audit(
 
     Parameters
     ----------
-    spark : SparkSession
+    spark : SparkSession, optional
+        None: the active session, or a new one, which is stopped at the end; what needs no session is checked before.
     source : path, DataFrame or Capture; or a mapping of cluster names to such
         A capture folder, a Parquet file or folder, or any DataFrame with the columns of Spark's Kafka source.
     out : path
@@ -192,22 +155,18 @@ def audit(
     nothing is written. Only sums and the top findings reach the driver.
     """
     names = comparable(strategies)
-    sources: Mapping[str, Source | str | Path] = source if isinstance(source, Mapping) else {cluster: source}
+    sources = source if isinstance(source, Mapping) else {cluster: source}
     if not sources:
         raise OptionError("no source to audit; give at least one capture")
     if "" in sources:
         raise OptionError("a cluster without a name; give one with --cluster")
+    captures = {name: _capture(one) for name, one in sources.items()}
     _check_out(out, salt, since_last=since_last)
-    if into is not None:
-        check_target(spark, into)
-    where = ", ".join(str(one) if isinstance(one, str | Path) else "records" for one in sources.values())
-    work = held or TableTransaction(str(out), private=since_last and salt is not None)
-    scope = scope or AuditScope()
-    with work.open() if held is None else nullcontext(), read_errors(where):
-        captures = {name: _capture(one) for name, one in sources.items()}
-        update = None
+    where = ", ".join(one.place for one in captures.values())
+    work, scope, update = held or TableTransaction(str(out), private=since_last and salt is not None), scope or AuditScope(), None
+    with _session(spark, captures, out, into) as spark, work.open() if held is None else nullcontext(), read_errors(where):
         if since_last:
-            update = _update(captures, sources, scope, {"--into": into, "--strategies": names}, work)
+            update = _update(captures, scope, into, names, work)
             before = summary_of(str(out), work.manifest)
             if update.unchanged and before is not None:
                 return replace(_result(out, json.loads(before)), nothing_new=True)
@@ -225,32 +184,41 @@ def _result(out: str | Path, summary: dict[str, Any]) -> AuditResult:
     return AuditResult(absolute(out), summary, tuple(map(_finding, summary["findings"]["top"])))
 
 
+@contextmanager
+def _session(
+    spark: SparkSession | None, captures: Mapping[str, Capture], out: str | Path, into: Catalog | None
+) -> Iterator[SparkSession]:
+    made, counts = False, [one.n_records for one in captures.values()]
+    if spark is None:
+        _check_writable(out)
+        spark, made = local_session(records=None if None in counts else sum(filter(None, counts)))
+    try:
+        if into is not None:
+            if made:
+                check_lasting(spark, into)
+            check_target(spark, into)
+        yield spark
+    finally:
+        if made:
+            spark.stop()
+
+
 def _update(
-    captures: Mapping[str, Capture],
-    sources: Mapping[str, Source | str | Path],
-    scope: AuditScope,
-    options: Mapping[str, Any],
-    work: TableTransaction,
+    captures: Mapping[str, Capture], scope: AuditScope, into: Catalog | None, strategies: Sequence[str], work: TableTransaction
 ) -> Update:
     """The state of the last audit, checked against the options and captures of this one."""
     for name, capture in captures.items():
-        if capture.files is None:
+        if capture.records is not None:
             raise OptionError(f"cluster {name}: --since last needs a capture of files, to know what is new; give its path")
-    places = {name: str(one) for name, one in sources.items()}
-    same: dict[str, Any] = {"--cluster": list(sources), "--group": list(scope.groups), "--topic": list(scope.topics)}
+    same: dict[str, Any] = {"--cluster": list(captures), "--group": list(scope.groups), "--topic": list(scope.topics)}
     same |= {name: None if at is None else at.isoformat() for name, at in (("--from", scope.since), ("--to", scope.until))}
-    into = options["--into"]
-    same |= {
-        "--reset": scope.reset,
-        "--headroom": scope.headroom,
-        "--into": None if into is None else f"{into.schema}.{into.prefix}",
-    }
-    same["--strategies"] = list(options["--strategies"])
+    same |= {"--reset": scope.reset, "--headroom": scope.headroom, "--strategies": list(strategies)}
+    same["--into"] = None if into is None else f"{into.schema}.{into.prefix}"
     saved = load_state(work)
     if saved is not None:
-        saved.check(same, {name: identity_of(place) for name, place in places.items()})
+        saved.check(same, {name: identity_of(capture.place) for name, capture in captures.items()})
     same["policy"] = repr(scope.policy)
-    return Update(captures, places, scope, same, work, saved)
+    return Update(captures, scope, same, work, saved)
 
 
 def check_continued(out: str | Path) -> bool:
@@ -311,7 +279,8 @@ def _capture(source: str | Path | DataFrame | Capture) -> Capture:
     if isinstance(source, Capture):
         return source
     if isinstance(source, DataFrame):
-        return Capture(check_columns(source, "records"), notes=(ONLY_RECORDS,))
+        with read_errors("records"):
+            return Capture(records=check_columns(source, "records"), notes=(_ONLY_RECORDS,))
     return read_capture(source)
 
 

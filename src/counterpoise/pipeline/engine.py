@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial, reduce
+from itertools import accumulate
 from typing import Any
 
 from pyspark import StorageLevel
@@ -39,7 +40,7 @@ from counterpoise.pipeline.scan.scan import ScanSpec
 from counterpoise.pipeline.scan.splits import InputSplit, plan_splits, splits_before
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
-from counterpoise.pipeline.source.capture import SourceFiles
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_rows, scan_splits
@@ -60,7 +61,7 @@ Manifest = dict[str, Any]
 class ClusterInput:
     """The input of one cluster."""
 
-    source: SourceFiles
+    source: Capture
     ends: EndsFile  # Its samples of log ends
     begin: Mapping[int, int] = field(default_factory=dict)  # Log partition -> the first offset to read (see `InputSplit`)
     # Commits after this time, in microseconds, are not aggregated (see `ScanSpec`); `NEVER` in a whole audit
@@ -96,7 +97,11 @@ class Engine:
         begins = {name: one.begin for name, one in clusters.items()}
         captures = {name: one.source.files for name, one in clusters.items()}
         self._splits, records = plan_splits(captures, self._tasks, begins)
-        self.clusters = {name: _with_buckets(one, records) for name, one in clusters.items()}
+        counts = {name: None if one.source.records is not None else records for name, one in clusters.items()}
+        buckets = {name: one.buckets or bucket_count(counts[name]) for name, one in clusters.items()}
+        self.clusters = {name: replace(one, buckets=buckets[name]) for name, one in clusters.items()}
+        first = dict(zip(buckets, accumulate(buckets.values(), initial=0), strict=False))
+        self._buckets = {name: (first[name], number) for name, number in buckets.items()}  # the first bucket, and their number
         self.groups: dict[str, dict[str, bool]] = {}  # cluster name -> `ClusterInput.groups` after `scan`
         self.scanned: list[Manifest] = []
         self.folded: list[Manifest] = []
@@ -160,7 +165,7 @@ class Engine:
 
         So groups without records in the window are known, with their members.
         """
-        aborted = self.clusters[name].source.aborted or frozenset()
+        aborted = self.clusters[name].source.files.aborted_records or frozenset()
         records, splits = self._rows_or_numbers(name, splits_before(self._splits_of(name), since))
         rows = records.mapInArrow(partial(newest, since, aborted, splits), _RAW_ROWS)
         last = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
@@ -197,25 +202,22 @@ class Engine:
         return self._spark.range(0, count, 1, max(count, 1))
 
     def _scan_specs(self) -> dict[str, ScanSpec]:
-        filters, specs, first = self._filters(), {}, 0
-        for name, one in self.clusters.items():
-            buckets = one.buckets or 0
-            aborted = one.source.aborted
-            specs[name] = ScanSpec(
-                cluster=name,
-                files=self._files,
-                first_bucket=first,
-                buckets=buckets,
+        filters = self._filters()
+        return {
+            name: ScanSpec(
+                name,
+                self._files,
+                *self._buckets[name],
                 instants=tuple(one.ends.instants.tolist()),
                 aggregate_until=one.aggregate_until,
-                aborted=frozenset() if aborted is None else aborted,
+                aborted=one.source.files.aborted_records or frozenset(),
                 groups=filters[name],
                 begin=one.begin,
                 window=self._scope.window,
                 salt=self._salt,
             )
-            first += buckets
-        return specs
+            for name, one in self.clusters.items()
+        }
 
     def _filters(self) -> dict[str, GroupFilter]:
         """The filter of groups per cluster; if the scope has topics, all records are decoded to find their groups."""
@@ -247,7 +249,7 @@ class Engine:
             names |= one.names
         names |= dict(sorted(tuple(pair) for about in self.scanned for pair in about["names"]))
         for one in self.clusters.values():
-            names |= {topic_id: topic for topic, topic_id in sorted((one.source.topic_ids or {}).items())}
+            names |= {topic_id: topic for topic, topic_id in sorted((one.source.files.topic_ids or {}).items())}
         return names
 
     def fold(self, strategies: Sequence[str], last_times: Mapping[str, int], watermarks: Mapping[str, int] | None = None) -> None:
@@ -258,7 +260,26 @@ class Engine:
         """
         blocks = self._blocks
         assert blocks is not None, "scan first"
-        clusters = self._cluster_folds(strategies, last_times, watermarks or {})
+        names = self.topic_names()
+        clusters = [
+            ClusterFold(
+                name,
+                self._files,
+                *self._buckets[name],
+                ends=one.ends.share(self._work),
+                spec=FoldSpec(
+                    *(tuple(strategies), names, one.source.files.topic_ids, self._scope.reset),
+                    watermark=(watermarks or {}).get(name, NEVER),
+                    headroom=self._scope.headroom,
+                ),
+                chunk_starts=frozenset(chunk_starts(self._flushes(name))),
+                end=last_times[name],
+                write_states=self._write_states,
+                salt=self._salt,
+                policy=self._scope.policy,
+            )
+            for name, one in self.clusters.items()
+        ]
         data = blocks.where(fn.col("bucket") != MANIFEST)
         size = sum(about["bytes"] for about in self.scanned)
         tasks = min(_MOST_TASKS, max(self._tasks, size // _FOLD_BYTES))
@@ -267,33 +288,6 @@ class Engine:
             rows = sorted_.mapInArrow(partial(fold_blocks, clusters), "manifest string").collect()
         self.folded = [json.loads(row["manifest"]) for row in rows]
         self.close()
-
-    def _cluster_folds(
-        self, strategies: Sequence[str], last_times: Mapping[str, int], watermarks: Mapping[str, int]
-    ) -> list[ClusterFold]:
-        folds, first, names = [], 0, self.topic_names()
-        for name, one in self.clusters.items():
-            folds.append(
-                ClusterFold(
-                    cluster=name,
-                    files=self._files,
-                    first_bucket=first,
-                    buckets=one.buckets or 0,
-                    ends=one.ends.share(self._work),
-                    spec=FoldSpec(
-                        *(tuple(strategies), names, one.source.topic_ids, self._scope.reset),
-                        watermark=watermarks.get(name, NEVER),
-                        headroom=self._scope.headroom,
-                    ),
-                    chunk_starts=frozenset(chunk_starts(self._flushes(name))),
-                    end=last_times[name],
-                    write_states=self._write_states,
-                    salt=self._salt,
-                    policy=self._scope.policy,
-                )
-            )
-            first += one.buckets or 0
-        return folds
 
     def close(self) -> None:
         """Unpersist the blocks of `scan`."""
@@ -328,8 +322,3 @@ class Engine:
         for one in self.folded:
             for table, manifest in one["provisional"].items():
                 yield table, one["cluster"], manifest
-
-
-def _with_buckets(one: ClusterInput, records: int) -> ClusterInput:
-    known = None if one.source.records is not None else records
-    return one if one.buckets is not None else replace(one, buckets=bucket_count(known))

@@ -21,7 +21,7 @@ from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import fingerprint
-from counterpoise.pipeline.source.capture import Capture, SourceFiles, source_files
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import delete, is_local, list_files, parquet_footers
 from counterpoise.pipeline.stored import store
@@ -30,16 +30,7 @@ from counterpoise.pipeline.stored.compaction import compacted
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, day_folder
 from counterpoise.pipeline.stored.transaction import TableTransaction
-from counterpoise.pipeline.summary import (
-    count_records,
-    empty_note,
-    iso,
-    lag_note,
-    samples_note,
-    sum_records,
-    summarize,
-    transaction_note,
-)
+from counterpoise.pipeline.summary import count_records, data_notes, iso, lag_note, sum_records, summarize
 
 __all__ = ["SUMMARY_FORMAT", "Progress", "Run"]
 
@@ -86,8 +77,7 @@ class Run:
         """
         with self._work_folders() as (scratch, work):
             self._report_progress("records")
-            sources = source_files(self._captures, scratch)
-            clusters = {name: self._input(name, one, scratch) for name, one in sources.items()}
+            clusters = {name: self._input(name, one, scratch) for name, one in self._captures.items()}
             files, is_update = self._transaction.new_files, self._update is not None
             engine = Engine(self._spark, clusters, work, files, self._scope, self._salt, write_states=is_update)
             try:
@@ -115,9 +105,9 @@ class Run:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _input(self, name: str, source: SourceFiles, scratch: Path) -> ClusterInput:
+    def _input(self, name: str, source: Capture, scratch: Path) -> ClusterInput:
         if self._update is not None:
-            return self._update.input(name, source, scratch)
+            return self._update.input(name, scratch)
         return ClusterInput(source, samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._scope.window))
 
     def _stages(self, engine: Engine, strategies: Sequence[str]) -> None:
@@ -218,9 +208,9 @@ class Run:
         self._sums = {"transactional": transactional, **{name: about[name] for name in named}}
         clusters = list(self._captures)
         notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
-        known = all(one.source.aborted is not None for one in engine.clusters.values())
-        notes += samples_note({name: len(one.ends.conflicting) for name, one in engine.clusters.items()})
-        notes += [*empty_note(about), *transaction_note(transactional, known), *lag_note(engine.folded)]
+        known = all(one.files.aborted_records is not None for one in self._captures.values())
+        disagreeing = {name: len(one.ends.conflicting) for name, one in engine.clusters.items()}
+        notes += [*data_notes(about["records"]["total"], transactional, known, disagreeing), *lag_note(engine.folded)]
         if self._salt is None:
             notes += self._scope.policy.ended(moment_of(max((end or 0 for end in self._ends.values()), default=0)).date())
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -13,18 +13,7 @@ from counterpoise.pipeline.fold.strategy_figures import mean_of, sum_runs
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.source.layout import ENDS_FILE
 
-__all__ = [
-    "MOST_FINDINGS",
-    "MOST_GROUPS",
-    "count_records",
-    "empty_note",
-    "iso",
-    "lag_note",
-    "samples_note",
-    "sum_records",
-    "summarize",
-    "transaction_note",
-]
+__all__ = ["MOST_FINDINGS", "MOST_GROUPS", "count_records", "data_notes", "iso", "lag_note", "sum_records", "summarize"]
 
 MOST_FINDINGS = 200
 """Maximal number of findings in the summary; the table has all."""
@@ -89,12 +78,22 @@ def summarize(counted: Mapping[str, Any], folded: Sequence[Manifest], found: Map
     }
 
 
-def samples_note(disagreeing: Mapping[str, int]) -> list[str]:
-    """A sentence for each cluster that has different samples of one log and time; `disagreeing` has the number by cluster."""
-    named = [(f"{name}: " if len(disagreeing) > 1 else "", n) for name, n in disagreeing.items() if n]
-    return [
-        f"{start}{ENDS_FILE}: {n:,} samples are there more than once and differ; the largest log end counts" for start, n in named
-    ]
+def data_notes(records: int, transactional: int, aborted_known: bool, disagreeing: Mapping[str, int]) -> Iterator[str]:
+    """Yield a sentence for each thing that the records and samples do not show.
+
+    `transactional`: commits that look so (a value of version 4 or later without a topic id). `aborted_known`: the captures list
+    aborted records. `disagreeing`: cluster -> the number of its samples that differ from others of the same log and time.
+    """
+    for name, n in disagreeing.items():
+        if n:
+            words = f"{ENDS_FILE}: {n:,} samples are there more than once and differ; the largest log end counts"
+            yield f"{name}: {words}" if len(disagreeing) > 1 else words
+    if not records:
+        yield "nothing was recorded: there are no records (or none in the chosen time), so nothing is known about any group"
+    if transactional:
+        ended = "which of them were aborted is not recorded, so all count (a read_committed capture holds none that were)"
+        words = "commits look like those of transactions: they count from their record, some moments before their marker"
+        yield f"{transactional:,} {words}" if aborted_known else f"{transactional:,} {words}; {ended}"
 
 
 def lag_note(folded: Sequence[Manifest]) -> list[str]:
@@ -110,40 +109,12 @@ def lag_note(folded: Sequence[Manifest]) -> list[str]:
     return [f"replays of lag and lag-sticky: {'; '.join(parts)}"] if parts else []
 
 
-def empty_note(summary: Mapping[str, Any]) -> list[str]:
-    """One sentence if there are no records, or none."""
-    if summary["records"]["total"]:
-        return []
-    return ["nothing was recorded: there are no records (or none in the chosen time), so nothing is known about any group"]
-
-
-def transaction_note(commits: int, known: bool) -> list[str]:
-    """One sentence on what is unknown about transactional commits, or none.
-
-    `commits` look transactional: a value of version 4 or later without a topic id. `known`: the captures list aborted records.
-    """
-    if not commits:
-        return []
-    words = f"{commits:,} commits look like those of transactions: they count from their record, some moments before their marker"
-    ended = (
-        ""
-        if known
-        else "; which of them were aborted is not recorded, so all count (a read_committed capture holds none that were)"
-    )
-    return [words + ended]
-
-
 def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     total = {name: sum(row[name] or 0 for row in kinds) for name in _COUNTS}
     fidelity = {"compared": total["compared"], "matched": total["matched"], "groups_below_one": total["fidelity_below_one"]}
+    by = {"by_type": _by(kinds, "group_type"), "by_protocol": _by(kinds, "protocol"), "by_state": _by(kinds, "state")}
     return {
-        "groups": {
-            "total": total["n"],
-            **{
-                f"by_{name}": _by(kinds, column)
-                for name, column in (("type", "group_type"), ("protocol", "protocol"), ("state", "state"))
-            },
-        },
+        "groups": {"total": total["n"], **by},
         "members": {"distinct": total["members"]},
         "fidelity": {**fidelity, "share": total["matched"] / total["compared"] if total["compared"] else None},
     }

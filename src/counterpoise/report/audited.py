@@ -57,9 +57,9 @@ def audit(
     try:
         import jinja2  # noqa: F401
 
-        from counterpoise.pipeline.audit import run_audit
+        from counterpoise.pipeline.audit import audit as run_audit
     except ImportError as error:
         raise MissingExtraError(f"an audit needs {error.name}: pip install 'counterpoise[spark,report]'") from error
-    result = run_audit(source, out, strategies=strategies, scope=scope, salt=salt, since_last=since_last)
+    result = run_audit(None, source, out, strategies=strategies, scope=scope, salt=salt, since_last=since_last)
     write_report(result.place)
     return result

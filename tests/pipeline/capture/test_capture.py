@@ -21,7 +21,7 @@ import pytest
 
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text
 from counterpoise.pipeline.capture.folder import capture_notes
-from counterpoise.pipeline.source.layout import checked_files
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.storage.files import parquet_file, read_bytes
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact
@@ -143,7 +143,7 @@ def test_to_an_object_store_every_record_is_written_once_and_the_ends_of_the_top
     for at in (1, 2):
         commit(broker, f"to-a-store-{at}", topic, [1, 2, 3])
         once(broker, s3)
-    files, _ = checked_files(s3)
+    files = read_capture(s3).files
     assert len(files.records) == 2
     there = [(r["partition"], r["offset"]) for file in files.records for r in parquet_file(file).read().to_pylist()]
     assert (len(there), set(there)) == (len(set(there)), held(broker))

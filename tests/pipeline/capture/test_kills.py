@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.source.layout import checked_files
+from counterpoise.pipeline.source.layout import read_capture
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.live_groups import LiveGroup
 from tests.pipeline.capture.test_capture import (
@@ -111,7 +111,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled_and_the_audit_is_tr
     assert_exact(broker, out)
     assert busy.commits > 50
     once(broker, tmp_path / "at-once")
-    checked_files(out)
+    read_capture(out)
     about = json.loads((out / "capture.json").read_text())
     assert about["gaps"] == []
     assert about["complete"] == (about["missing_before"] == 0)

@@ -15,7 +15,7 @@ import pytest
 from counterpoise.errors import CaptureError, StorageError
 from counterpoise.pipeline.capture import object_series, poller, recording, series
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
-from counterpoise.pipeline.capture.folder import CaptureFolder, capture_notes
+from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.group_poll import GroupPoll, SeenGroup, SeenMember
 from counterpoise.pipeline.capture.object_series import ObjectSeries, visible
 from counterpoise.pipeline.capture.poller import Poller
@@ -24,7 +24,7 @@ from counterpoise.pipeline.capture.sampler import Sample, sample, sample_batch
 from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.source.checks import parquet_files
-from counterpoise.pipeline.source.layout import checked_files, count_records
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.storage.files import join, list_files, parquet_file
 from tests.pipeline.capture.test_series import SCHEMA, Killed
 
@@ -170,11 +170,11 @@ def test_a_capture_is_recorded_to_an_object_store_and_continued(s3: str, monkeyp
     monkeypatch.setattr(poller, "poll_groups", lambda _: looks.pop(0))
     for written in (3, 1, 1):
         assert Poller(Settings({"bootstrap.servers": "nowhere:9092"}), out, 1.0, Schedule()).run(follow=False).records == written
-    files, folder = checked_files(out)
-    assert (len(files.records), len(files.ends), count_records(out)) == (3, 3, 5)
+    capture = read_capture(out)
+    files = capture.files
+    assert (len(files.records), len(files.ends), capture.n_records) == (3, 3, 5)
     assert [file is not None for file in (files.topics, files.aborted)] == [True, True]
-    assert folder == out
-    assert capture_notes(folder)[0].startswith("complete=false: made from polls every 1.0 s")
+    assert capture.notes[0].startswith("complete=false: made from polls every 1.0 s")
     offsets = [row for file in files.records for row in parquet_file(file).read()["offset"].to_pylist()]
     assert offsets == list(range(5))
 

@@ -117,7 +117,7 @@ def test_every_codec(codec: int, pack: Callable[[bytes], bytes]) -> None:
     for _ in range(200):
         spoilt = bytearray(found.payload)
         spoilt[rng.randrange(len(spoilt))] ^= 1 << rng.randrange(8)
-        damaged = LogBatch(0, 49, codec, 0, 0, -1, 50, bytes(spoilt[: rng.randint(1, len(spoilt))]))
+        damaged = LogBatch(0, codec, 0, 0, -1, 50, bytes(spoilt[: rng.randint(1, len(spoilt))]))
         try:
             assert len(records(damaged)) == 50
         except WireError:
@@ -127,7 +127,7 @@ def test_every_codec(codec: int, pack: Callable[[bytes], bytes]) -> None:
 def test_a_lie_about_the_size_is_not_believed() -> None:
     """A Snappy block of ten bytes that says it holds four gigabytes."""
     with pytest.raises(WireError, match="cannot hold"):
-        records(LogBatch(0, 0, 2, 0, 0, -1, 1, b"\xff\xff\xff\xff\x0f12345"))
+        records(LogBatch(0, 2, 0, 0, -1, 1, b"\xff\xff\xff\xff\x0f12345"))
 
 
 @given(st.binary(max_size=200))
@@ -173,7 +173,7 @@ def test_markers_decide(tmp_path: Path) -> None:
     found = SegmentCounts()
     folder = partition(tmp_path, first, second, third)
     assert offsets(folder, found) == [0, 2, 3, 5, 10]
-    assert (found.aborted, found.undecided, found.segments, found.corrupt) == (1, 2, 3, 0)
+    assert (found.aborted, found.undecided, found.segments, found.unreadable) == (1, 2, 3, 0)
     (folder.parent / "cleaner-offset-checkpoint").write_text(f"0\n2\nother 3 99\n{OFFSETS_TOPIC} 3 2\n")
     assert offsets(folder) == [0, 1, 2, 3, 5, 10]
 
@@ -183,7 +183,7 @@ def test_a_damaged_segment_is_counted_and_reported(tmp_path: Path) -> None:
     spoilt[70] ^= 255
     partition(tmp_path, bytes(spoilt), batch(1000, [b"c"])[:-1])
     found = from_segments(tmp_path, tmp_path / "out")
-    assert (found.records, found.corrupt) == (1, 2)
+    assert (found.records, found.unreadable) == (1, 2)
     assert found.faults[0].endswith("00000000000000000000.log: byte 0: checksum does not match")
     assert found.faults[1].endswith("00000000000000001000.log: byte 0: cut short by the end of the file")
     with pytest.raises(CaptureError, match="holds a capture already"):
@@ -223,7 +223,7 @@ def test_a_brokers_own_files_give_what_a_consumer_saw(broker: Broker, tmp_path: 
     undecided = open_transaction(broker, "keeper", "kept", 3)
     try:
         found = settled(broker.folder / "data", tmp_path / "out")
-        assert (found.corrupt, found.undecided) == (0, 1)
+        assert (found.unreadable, found.undecided) == (0, 1)
         assert found.aborted >= 1
     finally:
         undecided.abort_transaction(60)

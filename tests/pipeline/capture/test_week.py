@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.capture.backup.segments import SegmentCounts, partition_folders, read_partition
-from counterpoise.pipeline.source.layout import checked_files
+from counterpoise.pipeline.source.layout import read_capture
 from tests.java import java_home
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import fill_up, following, grows, once, recorded, small_disk
@@ -91,7 +91,7 @@ def test_nothing_that_was_there_at_two_polls_is_lost_and_nothing_is_twice(compac
         finally:
             busy.stop()
         once(compacting, out)
-        checked_files(out)
+        read_capture(out)
         mine = content(pq.read_table(out / "consumer_offsets.parquet"))
         assert held(compacting) <= mine.keys()
         compacting.stop()

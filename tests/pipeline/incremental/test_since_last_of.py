@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -179,12 +179,12 @@ def test_an_option_that_is_not_that_of_the_last_audit_is_refused_in_one_line(ear
 def test_other_names_and_records_that_are_no_files_are_refused_in_one_line(earlier: Path) -> None:
     assert refused(earlier, salt="x").endswith("the names there are plain; one folder has names of one kind, give another --out")
     words = "cluster default: --since last needs a capture of files, to know what is new; give its path"
-    assert refused(earlier, source=Capture()) == words
+    assert refused(earlier, source=Capture(records=cast(Any, object()))) == words
 
 
 def refused(out: Path, **given: Any) -> str:
     """What an audit with `given` says, before Spark is asked for anything."""
-    spark: Any = None
+    spark: Any = object()
     with pytest.raises(OptionError) as told:
         audit(spark, **{"source": SHOP, "out": out, "strategies": STRATEGIES, "since_last": True, **given})
     assert "\n" not in str(told.value)

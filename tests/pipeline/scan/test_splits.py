@@ -13,7 +13,7 @@ from counterpoise.pipeline.scan import read, splits
 from counterpoise.pipeline.scan.read import RAW_SCHEMA, plain, raw_batches, rows_from
 from counterpoise.pipeline.scan.splits import InputSplit, plan_splits
 from counterpoise.pipeline.source.capture import CaptureFiles
-from counterpoise.pipeline.source.layout import checked_files, local_files
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.stored.tables import day_folder
 
 RECORDS = "consumer_offsets.parquet"
@@ -49,8 +49,7 @@ def test_records_of_other_types_are_read_as_the_same_records(shop: Path, tmp_pat
             pq.write_table(mine, place / "part-0.parquet")
     else:
         pq.write_table(other_columns(rows, way), folder / "part-0.bin", use_deprecated_int96_timestamps=way == "int96")
-    local = local_files(folder, None)
-    checked_files(folder.parent)
+    local = read_capture(folder.parent).files
     found = [batch for split in plan_splits({"c": local}, 1, {})[0] for batch in raw_batches(split)]
     table = pa.Table.from_batches([plain(batch) for batch in found])
     order = [("partition", "ascending"), ("offset", "ascending")]

@@ -10,12 +10,11 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-from numpy.typing import NDArray
 
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import AWAY, connect, source_error
@@ -48,38 +47,20 @@ def open_consumer(settings: Settings) -> Consumer:
     return connect(Consumer, settings, own)
 
 
-def to_batch(messages: Sequence[Message], partition: Partition | None = None) -> pa.RecordBatch:
-    """Messages without errors as one batch with the schema `ARROW`; all are of `partition`, if it is given.
-
-    Column by column: one C call per value and no Python code per record.
-    """
-    times = np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * len(messages)).reshape(-1, 2)
+def to_batch(messages: Sequence[Message]) -> pa.RecordBatch:
+    """Messages without errors as one batch with the schema `ARROW`: one C call per value and no Python code per record."""
     count = len(messages)
-    if partition is None:
-        topics = pa.array(list(map(Message.topic, messages)), pa.string())
-        partitions = np.fromiter(map(Message.partition, messages), np.int32, count)
-    else:
-        topics, partitions = pa.repeat(partition[0], count), np.full(count, partition[1], np.int32)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(list(map(Message.key, messages)), pa.binary()),
-            pa.array(list(map(Message.value, messages)), pa.binary()),
-            topics,
-            pa.array(partitions),
-            pa.array(_offsets(messages, ordered=partition is not None)),
-            pa.array(times[:, 1] * 1000).cast(ARROW.field("timestamp").type),
-            pa.array((times[:, 0] - 1).astype(np.int32)),
-        ],
-        schema=ARROW,
-    )
-
-
-def _offsets(messages: Sequence[Message], *, ordered: bool) -> NDArray[np.int64]:
-    """Offsets; those of one partition rise, so without a gap they follow from the first and the last."""
-    count = len(messages)
-    if ordered and count and (last := cast(int, messages[-1].offset())) - (first := cast(int, messages[0].offset())) == count - 1:
-        return np.arange(first, last + 1)
-    return np.fromiter(map(Message.offset, messages), np.int64, count)
+    times = np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count).reshape(-1, 2)
+    columns = [
+        pa.array(list(map(Message.key, messages)), pa.binary()),
+        pa.array(list(map(Message.value, messages)), pa.binary()),
+        pa.array(list(map(Message.topic, messages)), pa.string()),
+        pa.array(np.fromiter(map(Message.partition, messages), np.int32, count)),
+        pa.array(np.fromiter(map(Message.offset, messages), np.int64, count)),
+        pa.array(times[:, 1] * 1000).cast(ARROW.field("timestamp").type),
+        pa.array((times[:, 0] - 1).astype(np.int32)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
 
 def split_events(consumed: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -120,7 +101,7 @@ def read_range(
                 if beyond:
                     records = [each for each in records if each.offset() < end]
                 if records:
-                    yield to_batch(records, partition)
+                    yield to_batch(records)
                 if beyond or records[-1].offset() == end - 1:
                     return
             if _at_end(consumer, events, partition, end, settings, lenient):

@@ -1,4 +1,4 @@
-"""The folder of a capture: two growing tables, a writer lock, and JSON files about the recording."""
+"""The folder of a capture: two growing tables, a writer lock, and JSON files about it; filled by a recording or a backup."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.storage.files import absolute, first_line, is_local, join, read_if_exists, write_bytes
 from counterpoise.pipeline.storage.writer_lock import WriterLock
 
-__all__ = ["CANNOT_WRITE", "CaptureFolder", "capture_backup", "capture_notes", "reason_of"]
+__all__ = ["CANNOT_WRITE", "BackupCounts", "CaptureFolder", "capture_backup", "capture_notes", "hidden_batches", "reason_of"]
 
 CANNOT_WRITE = (OSError, StorageError)
 """Errors of a disk that is full or a store that is unreachable, for which a following recording waits."""
@@ -126,21 +127,59 @@ class CaptureFolder:
         return about
 
 
+@dataclass
+class BackupCounts:
+    """Counts of what a backup has."""
+
+    # Segments, and visible records, which are in the folder
+    segments: int = 0
+    records: int = 0
+    # Records of aborted transactions, and of transactions without an end in the backup
+    aborted: int = 0
+    undecided: int = 0
+    unreadable: int = 0  # Ranges, batches, lines or records that cannot be read
+    faults: list[str] = field(default_factory=list)  # A sentence for each of the first hundred of these
+
+    def fault(self, sentence: str) -> None:
+        """Count something unreadable."""
+        self.unreadable += 1
+        if len(self.faults) < 100:
+            self.faults.append(sentence)
+
+
+def hidden_batches(transactional: Iterable[tuple[tuple[int, int], int, bool | None]]) -> dict[tuple[int, int], str]:
+    """Batches that a reader with ``read_committed`` never sees: "aborted", or "undecided" if their transaction has no end.
+
+    `transactional`: place (partition and base offset) and producer id of each batch of a transaction, in log order; whether it
+    commits if it is a marker, else None.
+    """
+    waiting: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    hidden: dict[tuple[int, int], str] = {}
+    for at, producer, commits in transactional:
+        if commits is None:
+            waiting.setdefault((at[0], producer), []).append(at)
+        else:
+            ended = waiting.pop((at[0], producer), [])
+            hidden.update(dict.fromkeys(() if commits else ended, "aborted"))
+    return hidden | {at: "undecided" for without_end in waiting.values() for at in without_end}
+
+
 def capture_backup(
-    out: str | Path, source: str, batches: Iterable[pa.RecordBatch], facts: Callable[[], Mapping[str, Any]]
+    out: str | Path, source: str, batches: Iterable[pa.RecordBatch], counts: BackupCounts, about: Callable[[], dict[str, Any]]
 ) -> None:
     """Write the records of a backup to a new capture folder, in one file, completely or not at all.
 
-    `facts` are added to ``capture.json``; it is called when all records are read. Raises `CaptureError` if `out` has a capture.
+    `counts` and `about` go to ``capture.json``; `about` is called when all records are read. Raises `CaptureError` if `out` has a
+    capture.
     """
     folder = CaptureFolder(out)
     try:
         if folder.about or folder.records.pieces:
             raise CaptureError(f"{out}: holds a capture already; give a new folder")
         folder.records.append(batches, {})
-        about = {"topic": OFFSETS_TOPIC, "source": source, "isolation": "read_committed", **facts()}
+        facts = {"topic": OFFSETS_TOPIC, "source": source, "isolation": "read_committed", **about(), **asdict(counts)}
         folder.write_json("aborted_offsets.json", [])
-        folder.update_about(format=1, **about)
+        folder.update_about(format=1, **facts)
     finally:
         folder.close()
 

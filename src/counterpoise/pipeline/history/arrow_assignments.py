@@ -27,13 +27,11 @@ def assignments(plans: Sequence[Plan]) -> pa.Array:
     """
     index, lengths, topic, runs = _runs(plans)
     lists = _lists(pa.array(index.astype(np.int32)), lengths)
-    topics = _texts([inputs.group.topic_names for inputs, _ in plans]).take(pa.array(topic))
+    topics = _texts([inputs.topic_names for inputs, _ in plans]).take(pa.array(topic))
     entries = pa.StructArray.from_arrays([topics, lists], fields=list(_TOPIC_PARTITIONS.value_type))
     assigned = _lists(entries, runs)
-    members, clients = (
-        _texts([inputs.group.member_ids for inputs, _ in plans]),
-        _texts([inputs.client_ids for inputs, _ in plans]),
-    )
+    members = _texts([inputs.member_ids for inputs, _ in plans])
+    clients = _texts([inputs.client_ids for inputs, _ in plans])
     rows = pa.StructArray.from_arrays([members, clients, assigned], fields=list(ASSIGNMENT.value_type))
     return _lists(rows, np.array([inputs.problem.n_members for inputs, _ in plans], np.int64))
 

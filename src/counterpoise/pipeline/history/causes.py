@@ -48,38 +48,19 @@ def difference(
     counts by topic; `protocols` are the protocol names before and now, None: unknown. Members in `back` left and rejoined in
     between under the same id: they count as joined and as left.
     """
-    was = {identity(member): member for member in before}
-    is_now = {identity(member): member for member in now}
+    was, is_now = ({identity(member): member for member in members} for members in (before, now))
     joined = [member for key, member in is_now.items() if key not in was or member["member_id"] in back]
     left = [member for key, member in was.items() if key not in is_now or member["member_id"] in back]
     clients_left = {member.get("client_id") for member in left}
     restarted = sorted({str(member["client_id"]) for member in joined if member.get("client_id") in clients_left})
-    cause, detail = _cause(joined, left, restarted, (was, is_now), (sizes_before, sizes_now), protocols)
+    subscribed, grown = _changed_topics(was, is_now), _grown(sizes_before, sizes_now)
+    changed = [f"protocol {protocols[0]} -> {protocols[1]}"] if None not in protocols and protocols[0] != protocols[1] else []
+    kinds = {"join_leave": joined and left, "join": joined, "leave": left, "subscription": subscribed}
+    kinds |= {"partition_count": grown, "protocol": changed}
+    cause = next((kind for kind, shown in kinds.items() if shown), "unknown")
+    names = {"joined": _names(joined), "left": _names(left), "restarted": ", ".join(restarted)}
+    detail = joined_text(*(f"{what}: {who}" for what, who in names.items() if who), *subscribed, *grown, *changed)
     return Difference(cause, sorted(m["member_id"] for m in joined), sorted(m["member_id"] for m in left), restarted, detail)
-
-
-def _cause(
-    joined: list[Row],
-    left: list[Row],
-    restarted: list[str],
-    members: tuple[Mapping[str, Row], Mapping[str, Row]],
-    sizes: tuple[Mapping[str, int], Mapping[str, int]],
-    protocols: tuple[Any, Any],
-) -> tuple[str, str]:
-    words = []
-    if joined:
-        words.append("joined: " + _names(joined))
-    if left:
-        words.append("left: " + _names(left))
-    if restarted:
-        words.append("restarted: " + ", ".join(restarted))
-    subscribed = _changed_topics(*members)
-    grown = _grown(*sizes)
-    changed = protocols[0] is not None and protocols[1] is not None and protocols[0] != protocols[1]
-    words += subscribed + grown + ([f"protocol {protocols[0]} -> {protocols[1]}"] if changed else [])
-    kinds = (("join_leave", joined and left), ("join", joined), ("leave", left), ("subscription", subscribed))
-    others = (("partition_count", grown), ("protocol", changed))
-    return next((kind for kind, shown in (*kinds, *others) if shown), "unknown"), "; ".join(words)
 
 
 def changed_subscriptions(before: Sequence[Row], now: Sequence[Row]) -> list[str]:

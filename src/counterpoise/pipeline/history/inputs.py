@@ -27,7 +27,7 @@ from counterpoise.snapshot.checks import MOST_PARTITIONS
 from counterpoise.wire.consumer_protocol import Subscription
 from counterpoise.wire.user_data import claims
 
-__all__ = ["Inputs", "Names", "Planned", "inputs_of", "replayable"]
+__all__ = ["Inputs", "Planned", "inputs_of", "replayable"]
 
 Row = Mapping[str, Any]
 Kind = Literal["eager", "cooperative", "server"]
@@ -55,19 +55,13 @@ class Planned:
         return Planned(self.members, self.topics, self.topic_start, owner)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Names:
-    """Ids of members and names of topics, in code order."""
-
-    member_ids: Sequence[str]
-    topic_names: Sequence[str]
-
-
 @dataclass(slots=True, eq=False)
 class Inputs:
     """The input of one generation for any strategy."""
 
-    group: Names
+    # Ids of members and names of topics, in code order
+    member_ids: Sequence[str]
+    topic_names: Sequence[str]
     # The group as arrays, with the claims that members sent; if the protocol sends none (range, roundrobin, KIP-848), with
     # the partitions that they owned before. Unknown lag is 0; lag is None if there is no sample before the generation.
     problem: Problem
@@ -80,14 +74,9 @@ class Inputs:
     lag_unknown: int | None = None  # Partitions whose lag is unknown
     _carried: _Carried | None = field(default=None, init=False, repr=False)
 
-    @property
-    def lag(self) -> Int64 | None:
-        """Records behind."""
-        return self.problem.lag
-
     def planned(self, owner: Int32) -> Planned:
         """A plan for this generation, with names instead of this input."""
-        return Planned(self.identities, self.group.topic_names, self.problem.topic_start, owner)
+        return Planned(self.identities, self.topic_names, self.problem.topic_start, owner)
 
     def translated(self, before: Planned | None) -> Int32:
         """The owners of an earlier plan in this generation's codes: int32[P], UNOWNED for new partitions and former members."""
@@ -114,7 +103,7 @@ class Inputs:
         place = np.full(self.problem.n_partitions, -1, np.int64)  # the last one, if there is none
         old_topic = {name: at for at, name in enumerate(before.topics)}
         new_start, old_start = self.problem.topic_start.tolist(), before.topic_start.tolist()
-        for at, name in enumerate(self.group.topic_names):
+        for at, name in enumerate(self.topic_names):
             if name in old_topic:
                 new, old = new_start[at], old_start[old_topic[name]]
                 n = min(new_start[at + 1] - new, old_start[old_topic[name] + 1] - old)
@@ -142,44 +131,38 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     protocol: Kind = "cooperative" if kind == "cooperative" else "server" if kind == "server" else "eager"
     members, claimed = row["members"], _claims(row, protocol, before)
     by_id = {member["member_id"]: member for member in members}
-    group = Names(java_order(by_id), ())
-    code = {name: at for at, name in enumerate(group.member_ids)}
+    ids = java_order(by_id)
+    code = {name: at for at, name in enumerate(ids)}
     recorded = owners_of((code[m["member_id"]], m["assigned"]) for m in members)
     sizes = {topic: len(array) for topic, array in recorded.items()}
     later: Owners = {}
-    if protocol == "cooperative" and following is not None:
-        later = owners_of((code.get(m["member_id"], UNOWNED), m["assigned"] or ()) for m in following["members"])
-        _widen(sizes, claimed, later)
-    elif protocol == "cooperative":
-        _widen(sizes, claimed, None)
+    if protocol == "cooperative":
+        if following is not None:
+            later = owners_of((code.get(m["member_id"], UNOWNED), m["assigned"] or ()) for m in following["members"])
+        _widen(sizes, claimed, None if following is None else later)
     subscribed = {topic for member in members for topic in member["topics"]}
-    group = Names(group.member_ids, java_order(topic for topic in sizes if topic in subscribed))
-    _check(row, group, sizes)
-    ordered = [by_id[name] for name in group.member_ids]
-    start: Int64 = np.array([0, *accumulate(sizes[topic] for topic in group.topic_names)], np.int64)
-    flat = _flat(group, start, recorded)
+    topics = java_order(topic for topic in sizes if topic in subscribed)
+    if len(ids) != len(members) or sum(sizes[topic] for topic in topics) > MOST_PARTITIONS:
+        what = "two members have the same id" if len(ids) != len(members) else f"more than {MOST_PARTITIONS} partitions"
+        raise SnapshotError(f"group {row['group_id']!r}, generation {row['generation']}: {what}; the record is damaged")
+    ordered = [by_id[name] for name in ids]
+    start: Int64 = np.array([0, *accumulate(sizes[topic] for topic in topics)], np.int64)
+    flat = _flat(topics, start, recorded)
     same_members = following is not None and code.keys() == {m["member_id"] for m in following["members"]}
-    observed = np.where(flat == UNOWNED, _flat(group, start, later), flat) if same_members else flat
+    observed = np.where(flat == UNOWNED, _flat(topics, start, later), flat) if same_members else flat
     total = sum(len(e["partitions"]) for m in members for e in m["assigned"] if e["topic"] in subscribed and e["topic"] in sizes)
     duplicates = total - int(np.count_nonzero(flat != UNOWNED))
-    lag, unknown = _lag(group, start, row.get("lag"))
-    problem = _problem(group, ordered, start, [claimed[name] for name in group.member_ids], lag)
+    lag, unknown = _lag(topics, start, row.get("lag"))
+    problem = _problem(topics, ordered, start, [claimed[name] for name in ids], lag)
     clients = tuple(member["client_id"] for member in ordered)
-    return Inputs(group, problem, flat, observed, duplicates, clients, list(map(identity, ordered)), protocol, unknown)
+    return Inputs(ids, topics, problem, flat, observed, duplicates, clients, list(map(identity, ordered)), protocol, unknown)
 
 
-def _check(row: Row, group: Names, sizes: Mapping[str, int]) -> None:
-    """Raise an error for a damaged generation, which no broker writes and which would take hours to plan."""
-    where = f"group {row['group_id']!r}, generation {row['generation']}"
-    if len(group.member_ids) != len(row["members"]):
-        raise SnapshotError(f"{where}: two members have the same id; the record is damaged")
-    if sum(sizes[topic] for topic in group.topic_names) > MOST_PARTITIONS:
-        raise SnapshotError(f"{where}: more than {MOST_PARTITIONS} partitions; the record is damaged")
-
-
-def _problem(group: Names, members: Sequence[Row], start: Int64, claimed: Sequence[Claimed], lag: Int64 | None) -> Problem:
+def _problem(
+    topics: Sequence[str], members: Sequence[Row], start: Int64, claimed: Sequence[Claimed], lag: Int64 | None
+) -> Problem:
     """The group as arrays; claims on partitions that do not exist are dropped."""
-    at_topic = {name: at for at, name in enumerate(group.topic_names)}
+    at_topic = {name: at for at, name in enumerate(topics)}
     first = start.tolist()
     claim_member: list[int] = []
     claim_partition: list[int] = []
@@ -191,17 +174,11 @@ def _problem(group: Names, members: Sequence[Row], start: Int64, claimed: Sequen
                 valid = [begin + index for index in partitions if 0 <= index < number]
                 claim_partition += valid
                 claim_member += [at] * len(valid)
-    instances = [one["group_instance_id"] for one in members]
+    ids, instances = ([one[name] for one in members] for name in ("member_id", "group_instance_id"))
     generation = np.array([generation for _, generation in claimed], np.int64)
     holder = settle(first[-1], np.array(claim_member, np.int32), np.array(claim_partition, np.int64), generation)
-    return Problem(
-        len(members),
-        start,
-        *_subscriptions(members, at_topic),
-        locked(holder),
-        lag=lag,
-        static_rank=static_rank(group.member_ids, instances) if any(one is not None for one in instances) else None,
-    )
+    rank = static_rank(ids, instances) if any(one is not None for one in instances) else None
+    return Problem(len(members), start, *_subscriptions(members, at_topic), locked(holder), lag=lag, static_rank=rank)
 
 
 def _subscriptions(members: Sequence[Row], at_topic: Mapping[str, int]) -> tuple[Int64, Int32]:
@@ -215,13 +192,13 @@ def _subscriptions(members: Sequence[Row], at_topic: Mapping[str, int]) -> tuple
     return subscriber_csr(n, topics, member, topic)
 
 
-def _lag(group: Names, start: Int64, entries: Sequence[Row] | None) -> tuple[Int64 | None, int | None]:
+def _lag(topics: Sequence[str], start: Int64, entries: Sequence[Row] | None) -> tuple[Int64 | None, int | None]:
     """(lag per partition, number of unknown ones) from entries of `LagLookup.at`; (None, None) without a sample."""
     if entries is None:
         return None, None
     first = start.tolist()
     result = [-1] * first[-1]
-    code = {name: at for at, name in enumerate(group.topic_names)}
+    code = {name: at for at, name in enumerate(topics)}
     for entry in entries:
         if entry["topic"] in code:
             at = code[entry["topic"]]
@@ -290,10 +267,10 @@ def _widen(sizes: dict[str, int], claimed: Mapping[str, Claimed], later: Owners 
             sizes[topic] = max(sizes.get(topic, 0), top)
 
 
-def _flat(group: Names, start: Int64, owners: Owners) -> Int32:
+def _flat(topics: Sequence[str], start: Int64, owners: Owners) -> Int32:
     """Owners by topic as one array, topics end to end."""
     result = np.full(int(start[-1]), UNOWNED, np.int32)
-    for at, topic in enumerate(group.topic_names):
+    for at, topic in enumerate(topics):
         array = owners.get(topic)
         if array is not None:
             n = min(len(array), int(start[at + 1] - start[at]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from counterpoise.pipeline.history.causes import Difference, changes_of, difference, identity, joined_text
@@ -54,20 +54,9 @@ class ModernFold(ProtocolFold):
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self._names: dict[str, str] = {}
-        self._unsettled: dict[str, Any] | None = None
-        self._unsettled_since: datetime | None = None
-        self._unnamed: list[str] = []
+        self.unfinished: dict[str, Any] | None = None  # the step that is not settled yet
+        self.unnamed: list[str] = []  # topic ids without a known name: steps have the id instead
         vars(self).update(state or {})
-
-    @property
-    def unnamed(self) -> list[str]:
-        """Topic ids without a known name: steps have the id instead."""
-        return self._unnamed
-
-    @property
-    def unfinished(self) -> dict[str, Any] | None:
-        """The step that is not settled yet."""
-        return self._unsettled
 
     def _reset(self) -> None:
         super()._reset()
@@ -119,7 +108,7 @@ class ModernFold(ProtocolFold):
 
     def close(self) -> list[dict[str, Any]]:
         """Remove and return the step that is not settled."""
-        step, self._unsettled = self._unsettled, None
+        step, self.unfinished = self.unfinished, None
         return [] if step is None else [step]
 
     def _on_epoch(self, _row: Row, value: Any) -> None:
@@ -132,8 +121,8 @@ class ModernFold(ProtocolFold):
     def _on_regex(self, row: Row, value: Any) -> None:
         if row["deleted"]:
             self._regex.pop(value["regex"], None)
-            return
-        self._regex[value["regex"]] = value["topics"]
+        else:
+            self._regex[value["regex"]] = value["topics"]
 
     def _on_member(self, row: Row, value: Any) -> None:
         if row["deleted"]:
@@ -142,15 +131,14 @@ class ModernFold(ProtocolFold):
                 self._left.append(row["member_id"])
             self._reached.pop(row["member_id"], None)
             return
-        pattern = value.get("subscribed_topic_regex")
+        named, pattern = list(value.get("subscribed_topic_names", ())), value.get("subscribed_topic_regex")
         # The topics that match a pattern are in later records, and change without the member: the pattern itself is compared.
-        topics = {*value.get("subscribed_topic_names", ()), *([f"pattern {pattern}"] if pattern else ())}
         self._members[row["member_id"]] = {
             "member_id": row["member_id"],
             "group_instance_id": value.get("instance_id"),
             "client_id": value["client_id"],
-            "topics": sorted(topics),
-            "named": list(value.get("subscribed_topic_names", ())),
+            "topics": sorted({*named, *([f"pattern {pattern}"] if pattern else ())}),
+            "named": named,
             "pattern": pattern or None,
             "assignor": value.get("server_assignor"),
         }
@@ -170,21 +158,19 @@ class ModernFold(ProtocolFold):
             return []
         if value["state"] == _STABLE[self._type]:
             self._reached[row["member_id"]] = value["member_epoch"]
-        step = self._unsettled
-        if step is None or self._unsettled_since is None:
-            return []
-        if any(self._reached.get(member, -1) < step["generation"] for member in self._members):
+        step = self.unfinished
+        if step is None or any(self._reached.get(member, -1) < step["generation"] for member in self._members):
             return []
         # No later record changes a settled step: it is final now, not at the next epoch.
-        step["settle_ms"] = max(0, (row["log_ts"] - self._unsettled_since) // timedelta(milliseconds=1))
+        step["settle_ms"] = max(0, (row["log_ts"] - step["log_ts"]) // timedelta(milliseconds=1))
         return self.close()
 
     def _name(self, entry: Mapping[str, Any]) -> str:
         topic_id: str | None = entry.get("topic_id")
         if topic_id is None:
             return str(entry.get("subtopology_id"))
-        if topic_id not in self._names and topic_id not in self._unnamed:
-            self._unnamed.append(topic_id)
+        if topic_id not in self._names and topic_id not in self.unnamed:
+            self.unnamed.append(topic_id)
         return self._names.get(topic_id, topic_id)
 
     def _new_target(self, row: Row, value: Any) -> list[dict[str, Any]]:
@@ -200,7 +186,7 @@ class ModernFold(ProtocolFold):
         in_both = subscribed_throughout((self._before, self._matched), (members, self._regex))
         unknown = self._type == "streams" and self._before and members  # streams members have no subscription
         if in_both is not None and not unknown:
-            compared = in_both.union(self._unnamed)
+            compared = in_both.union(self.unnamed)
             sizes_before, sizes_now = ({t: n for t, n in sizes.items() if t in compared} for sizes in (sizes_before, sizes_now))
         recreated = self._recreated()
         why = difference(self._before, members, sizes_before, sizes_now, (None, None), self._left)
@@ -228,7 +214,7 @@ class ModernFold(ProtocolFold):
         if row.get("log_partition") == POLLED:
             step |= {"complete": False, "missed_generations": None}
         self._add_assignment(step, members)
-        self._unsettled, self._unsettled_since = step, row["log_ts"]
+        self.unfinished = step
         self._before, self._owners, self._target_epoch = members, now, epoch
         return finished if members else [*finished, *self.close()]  # the step of an empty group is settled
 
@@ -279,10 +265,10 @@ class ModernFold(ProtocolFold):
 
     def _add_assignment(self, step: dict[str, Any], members: list[dict[str, Any]]) -> None:
         held = {member["member_id"]: self._targets.get(member["member_id"], []) for member in members}
-        if self._type == "consumer" and (ids := unknown_ids(held, self._unnamed)):
+        if self._type == "consumer" and (ids := unknown_ids(held, self.unnamed)):
             unknown = f"not compared with strategies: no name is known of topic {', '.join(ids)}"
             step["detail"] = joined_text(step["detail"], unknown)
         step |= assignment_columns(members, list(held.values()))
         step["protocol"] = assignor_of(members)
         if self._type == "consumer":
-            step["subscriptions"] = subscriptions(members, held, self._regex, self._unnamed)
+            step["subscriptions"] = subscriptions(members, held, self._regex, self.unnamed)

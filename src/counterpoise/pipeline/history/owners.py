@@ -14,7 +14,6 @@ __all__ = [
     "Owners",
     "count_moves",
     "count_revoked",
-    "handover_of",
     "owners_of",
     "with_withheld",
     "without_unused_codes",
@@ -33,11 +32,6 @@ class Handover(TypedDict):
     codes: dict[str, int]
 
 
-def handover_of(members: Iterable[Mapping[str, Any]]) -> Handover:
-    """A handover with members and without owners."""
-    return {"members": list(members), "owners": {}, "codes": {}}
-
-
 def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
     """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the last owner of a partition wins."""
     parts: dict[str, list[tuple[int, Sequence[int]]]] = {}
@@ -48,34 +42,15 @@ def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owner
                 parts.setdefault(entry["topic"], []).append((code, partitions))
     owners: Owners = {}
     for topic, held_by in parts.items():
-        top = max(max(partitions) for _, partitions in held_by)
-        if top < _FEW and min(min(partitions) for _, partitions in held_by) >= 0:
-            few = [NOBODY] * (top + 1)
-            for code, partitions in held_by:
-                for index in partitions:
-                    few[index] = code
-            owners[topic] = np.array(few, np.int32)
-            continue
-        array = _large_topic(held_by)
-        if array is not None:
-            owners[topic] = array
+        index = np.array([one for _, partitions in held_by for one in partitions], np.int64)
+        owner = np.repeat(np.array([code for code, _ in held_by], np.int32), [len(partitions) for _, partitions in held_by])
+        valid = (index >= 0) & (index < _MOST)
+        if valid.any():
+            owners[topic] = np.full(int(index[valid].max()) + 1, NOBODY, np.int32)
+            owners[topic][index[valid]] = owner[valid]
     return owners
 
 
-def _large_topic(held_by: list[tuple[int, Sequence[int]]]) -> npt.NDArray[np.int32] | None:
-    """The owners of one topic of any size; None: it has no valid partition."""
-    index = np.array([one for _, partitions in held_by for one in partitions], np.int64)
-    code = np.repeat(np.array([code for code, _ in held_by], np.int32), [len(partitions) for _, partitions in held_by])
-    valid = (index >= 0) & (index < _MOST)
-    if not valid.any():
-        return None
-    array = np.full(int(index[valid].max()) + 1, NOBODY, np.int32)
-    array[index[valid]] = code[valid]
-    return array
-
-
-_FEW = 256
-"""For fewer partitions a list is faster than an array."""
 _MOST = 10_000_000
 """No topic has so many partitions: a larger index is damage, and no memory must be allocated for it."""
 
@@ -103,13 +78,6 @@ def count_moves(before: Owners, now: Owners, present: npt.NDArray[np.bool_]) -> 
         if old is None:
             continue
         n = min(len(old), len(array))
-        if n <= _FEW:
-            for was_one, one in zip(old.tolist(), array.tolist(), strict=False):
-                if was_one == one:
-                    kept += one != NOBODY
-                elif was_one != NOBODY and one != NOBODY:
-                    moved += bool(present[was_one])
-            continue
         both = (old[:n] != NOBODY) & (array[:n] != NOBODY)
         was, is_now = old[:n][both], array[:n][both]
         same = was == is_now
@@ -122,9 +90,7 @@ def count_revoked(claimed: Owners, now: Owners) -> int:
     """The number of claimed partitions that the claimant does not keep: it revokes them, and the group rejoins."""
     total = 0
     for topic, claims in claimed.items():
-        array = now.get(topic, np.zeros(0, np.int32))
-        given = np.full(len(claims), NOBODY, np.int32)
-        given[: min(len(claims), len(array))] = array[: len(claims)]
+        given = _fitted(now.get(topic, ()), len(claims))
         total += int(np.count_nonzero((claims != NOBODY) & (claims != given)))
     return total
 
@@ -133,9 +99,15 @@ def with_withheld(before: Owners, now: Owners) -> Owners:
     """`now`, with the previous owner of partitions that have no owner (withheld until they are revoked)."""
     merged: Owners = {}
     for topic, array in now.items():
-        old = before.get(topic, np.zeros(0, np.int32))
-        whole = np.full(max(len(array), len(old)), NOBODY, np.int32)
-        whole[: len(old)] = old
-        whole[: len(array)] = np.where(array == NOBODY, whole[: len(array)], array)
-        merged[topic] = whole
+        old = before.get(topic, ())
+        size = max(len(array), len(old))
+        given = _fitted(array, size)
+        merged[topic] = np.where(given == NOBODY, _fitted(old, size), given)
     return {**before, **merged}
+
+
+def _fitted(owners: Sequence[int] | npt.NDArray[np.int32], size: int) -> npt.NDArray[np.int32]:
+    """The owners of the first `size` partitions."""
+    fitted = np.full(size, NOBODY, np.int32)
+    fitted[: len(owners)] = owners[:size]
+    return fitted

@@ -20,7 +20,7 @@ from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.inputs import Inputs, Planned, inputs_of, replayable
-from counterpoise.pipeline.history.owners import handover_of
+from counterpoise.pipeline.history.owners import Handover
 from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
 
 __all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "STEP_COLUMNS", "Replay", "ReplayFold", "comparable"]
@@ -139,7 +139,8 @@ class ReplayFold:
             return
         incarnation = row["step"]["incarnation"]
         if self._migrated:
-            handover = handover_of(() if self._before is None else self._before["members"])
+            members = [] if self._before is None else list(self._before["members"])
+            handover: Handover = {"members": members, "owners": {}, "codes": {}}
             self._fold.inherit(handover, row["generation"], incarnation)
         else:
             self._fold.end(incarnation)

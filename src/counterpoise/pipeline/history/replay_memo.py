@@ -10,12 +10,13 @@ import numpy as np
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import EVERYTHING, Assignor, Strategy
 from counterpoise.metrics import Batch
-from counterpoise.model.problem import Int32, Int64, Problem
+from counterpoise.model.problem import Int32, Problem
 
 __all__ = ["PlanLookup", "Plans"]
 
 Content = tuple[Hashable, ...]
 _READ = tuple(sorted(EVERYTHING))
+"""What a plan may depend on besides members, topics and subscriptions; no record has racks of partitions."""
 
 
 class Plans:
@@ -39,9 +40,9 @@ class Plans:
         self._plans.move_to_end(key)
         return self._plans[key][0]
 
-    def put(self, key: Content, size: int, owner: Int32) -> None:
-        """Add a plan whose key takes `size` bytes."""
-        size += owner.nbytes + 500
+    def put(self, key: Content, owner: Int32) -> None:
+        """Add a plan."""
+        size = owner.nbytes + 500 + sum(len(part) for part in key if isinstance(part, bytes))
         if size * 16 > self._most:
             return
         self._plans[key] = owner, size
@@ -58,77 +59,40 @@ class PlanLookup:
         everybody = len(problem.subscriber) == problem.n_members * problem.n_topics
         arrays = (problem.topic_start,) if everybody else (problem.topic_start, problem.subscriber_start, problem.subscriber)
         self._content: Content = (problem.n_members, *(array.tobytes() for array in arrays))
-        self._size = sum(array.nbytes for array in arrays)
-        self._parts: dict[str, bytes] = {}
         self._prepared: dict[str, Assignor] = {}
         self._made: dict[tuple[Assignor, int], Int32] = {}
         self._owners: dict[bytes, Int32] = {}
-        claims = problem.previous_owner.tobytes()
-        self._claims: dict[int, bytes] = {id(problem): claims}
-        self._problems: dict[bytes, Problem] = {}
-        if problem.holder is problem.previous_owner or problem.holder.tobytes() == claims:
-            self._problems[claims] = problem
+        same = problem.holder is problem.previous_owner or np.array_equal(problem.holder, problem.previous_owner)
+        self._problems: dict[bytes, Problem] = {problem.previous_owner.tobytes(): problem} if same else {}
 
     def with_claims(self, claims: Int32) -> Problem:
         """The generation with other claims; the same object for equal claims."""
         key = claims.tobytes()
-        known = self._problems.get(key)
-        if known is None:
-            known = self._problems[key] = self._problem.replace(previous_owner=claims)
-            self._claims[id(known)] = key
-        return known
+        if key not in self._problems:
+            self._problems[key] = self._problem.replace(previous_owner=claims)
+        return self._problems[key]
 
     def plan(self, name: str, problem: Problem) -> Int32:
         """The plan of a strategy for one of this generation's problems; equal plans are the same object."""
         known = strategy(name)
         by_claims = "previous_owner" in known.reads or "holder" in known.reads
         here = (known.kernel, id(problem) if by_claims else 0)  # all problems live as long as this object
-        owner = self._made.get(here)
-        if owner is None:
-            owner = self._made[here] = self._cached(known, problem)
-        return owner
+        if here not in self._made:
+            self._made[here] = self.intern(self._cached(known, problem))
+        return self._made[here]
 
     def intern(self, owner: Int32) -> Int32:
         """The same object for equal plans."""
         return self._owners.setdefault(owner.tobytes(), owner)
 
     def _cached(self, known: Strategy, problem: Problem) -> Int32:
-        parts, size = self._key(known.reads, problem)
-        key = (known.kernel, *self._content, *parts)
+        read = (getattr(problem, name) for name in _READ if name in known.reads)
+        key = (known.kernel, *self._content, *(b"" if array is None else array.tobytes() for array in read))
         owner = self._plans.get(key)
         if owner is None:
-            assign = self._prepared.get(known.name)
-            if assign is None:
-                assign = known.kernel if known.prepare is None else known.prepare(self._problem)
-                self._prepared[known.name] = assign
-            owner = np.asarray(assign(problem), np.int32)
+            if known.name not in self._prepared:
+                self._prepared[known.name] = known.kernel if known.prepare is None else known.prepare(self._problem)
+            owner = np.asarray(self._prepared[known.name](problem), np.int32)
             self._plans.computed += 1
-            self._plans.put(key, size, owner)
-        return self.intern(owner)
-
-    def _key(self, reads: frozenset[str], problem: Problem) -> tuple[list[bytes], int]:
-        """The input of a plan besides members, topics and subscriptions, and the size of the whole key in bytes."""
-        parts, size = [], self._size
-        for name in _READ:
-            if name not in reads:
-                continue
-            if name == "previous_owner":
-                part = self._claims[id(problem)]
-            elif name == "holder":
-                part = problem.holder.tobytes()
-            else:
-                known = self._parts.get(name)
-                part = self._parts[name] = _part(problem, name) if known is None else known
-            parts.append(part)
-            size += len(part)
-        return parts, size
-
-
-def _part(problem: Problem, name: str) -> bytes:
-    """A part of a key that does not depend on claims; empty if the problem does not have it."""
-    if name == "racks":
-        racks = problem.racks
-        parts = () if racks is None else (racks.rack_of_member, racks.replica_start, racks.replica_rack)
-        return b"".join(len(part).to_bytes(8, "big") + part.tobytes() for part in parts)
-    array: Int64 | None = getattr(problem, name)
-    return b"" if array is None else array.tobytes()
+            self._plans.put(key, owner)
+        return owner

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ModernFold
-from counterpoise.pipeline.history.owners import Handover, handover_of
+from counterpoise.pipeline.history.owners import Handover
 from counterpoise.pipeline.records.generations import portions
 from counterpoise.pipeline.schemas import REBALANCES
 
@@ -71,7 +71,7 @@ class StepsFold:
         self._classic = ClassicFold(saved.get("classic"))
         self._modern = ModernFold(saved.get("modern"))
         self._deletion: dict[str, Any] | None = saved.get("deletion")
-        self._handover: Handover = saved.get("handover") or handover_of([])
+        self._handover: Handover = saved.get("handover") or self._classic.handover
         self._on_modern_step, self._on_classic_step = on_modern_step, on_classic_step
 
     @property

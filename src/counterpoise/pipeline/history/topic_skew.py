@@ -57,7 +57,7 @@ def _most_and_fewest(inputs: Inputs, owner: Int32, topic: int) -> dict[str, Any]
     held = np.bincount(mine[mine >= 0], minlength=problem.n_members)[members]
     most, fewest = int(held.argmax()), int(held.argmin())
     return {
-        "topic": inputs.group.topic_names[topic],
+        "topic": inputs.topic_names[topic],
         "most": int(held[most]),
         "fewest": int(held[fewest]),
         "most_client": inputs.client_ids[members[most]],

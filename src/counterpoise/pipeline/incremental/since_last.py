@@ -22,8 +22,7 @@ from counterpoise.pipeline.incremental.snapshot import (
     watermark_of,
 )
 from counterpoise.pipeline.scan.aggregation import NEVER
-from counterpoise.pipeline.source.capture import Capture, SourceFiles
-from counterpoise.pipeline.source.checks import topic_ids
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import is_local, upload
 from counterpoise.pipeline.stored.transaction import TableTransaction
@@ -40,28 +39,27 @@ class StateTooOldError(Exception):
 class Update:
     """An audit with ``--since last``.
 
-    `captures` are captures of files; `sources`: cluster name -> its path; `options` as for `SavedState.check`. `transaction` is
-    open; `saved` is the state of the last audit (None: all records are read).
+    `captures` are captures of files; `options` as for `SavedState.check`. `transaction` is open; `saved` is the state of the last
+    audit (None: all records are read).
     """
 
     def __init__(
         self,
         captures: Mapping[str, Capture],
-        sources: Mapping[str, str],
         scope: AuditScope,
         options: Mapping[str, Any],
         transaction: TableTransaction,
         saved: SavedState | None,
     ) -> None:
-        self._captures, self._sources, self._scope, self._options = captures, sources, scope, options
+        self._captures, self._scope, self._options = captures, scope, options
         self._transaction, self.saved = transaction, saved
         # The states for the next audit; complete after `add_scanned`.
-        self.clusters = {name: _new_state(capture, sources[name]) for name, capture in captures.items()}
+        self.clusters = {name: _new_state(capture) for name, capture in captures.items()}
         self._last = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
 
     def from_scratch(self) -> Update:
         """The same without a saved state: all records are read."""
-        return Update(self._captures, self._sources, self._scope, self._options, self._transaction, None)
+        return Update(self._captures, self._scope, self._options, self._transaction, None)
 
     @property
     def unchanged(self) -> bool:
@@ -75,12 +73,12 @@ class Update:
             )
         )
 
-    def input(self, name: str, source: SourceFiles, scratch: Path) -> ClusterInput:
+    def input(self, name: str, scratch: Path) -> ClusterInput:
         """The new records of one cluster, and the states to fold them into.
 
         New samples are appended to the file of the last audit, in `scratch` if the state is not on this machine.
         """
-        last, work = self._last[name], self._transaction
+        last, work, source = self._last[name], self._transaction, self._captures[name]
         before = None if last.ends is None else EndsFile.load(work.place_of(last.ends), work.place_of(last.samples))
         new_file = (
             partial(work.new_files.state_file, "ends", "bin")
@@ -139,9 +137,7 @@ class Update:
         return now == begin or (now is not None and begin is not None and now < begin)
 
     def _begin(self, name: str) -> int | None:
-        files = self._captures[name].files
-        assert files is not None
-        return first_record(files)
+        return first_record(self._captures[name].files)
 
     def _set_positions(self, name: str, engine: Engine) -> None:
         last, now = self._last[name], self.clusters[name]
@@ -187,9 +183,7 @@ class Update:
         return [about, file]
 
 
-def _new_state(capture: Capture, source: str) -> ClusterState:
+def _new_state(capture: Capture) -> ClusterState:
     """The identity, files, topics and notes of a capture, before its records are read."""
-    files = capture.files
-    assert files is not None
-    topics = {} if files.topics is None else topic_ids(files.topics)
-    return ClusterState(identity=identity_of(source), notes=list(capture.notes), files=files_of(files), topics=topics)
+    files, topics = files_of(capture.files), dict(capture.files.topic_ids or {})
+    return ClusterState(identity=identity_of(capture.place), notes=list(capture.notes), files=files, topics=topics)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from counterpoise.model.problem import Int32, Int64
@@ -64,7 +62,6 @@ class Aggregates(Columns):
         )
 
 
-_FIELDS = tuple(field.name for field in fields(Aggregates))
 _NUMBERS = ("ts", "offset", "committed", "max_ts", "live", "dead", "live_ts", "live_offset", "live_until")
 AGGREGATE_COLUMNS = pa.schema(
     [
@@ -76,36 +73,6 @@ AGGREGATE_COLUMNS = pa.schema(
         *((name, pa.int64()) for name in _NUMBERS),
     ]
 )
-
-
-@dataclass(frozen=True)
-class _SortedRuns:
-    """Rows of aggregates sorted by key and cell; a run has the rows of one key and cell."""
-
-    order: Int64  # The sorted rows
-    starts: Int64  # The place in `order` at which each run begins
-    newest: Int64  # The row of each run with the highest log offset
-
-    @classmethod
-    def of(cls, key: Int32, cell: Int64, offset: Int64) -> _SortedRuns:
-        """Sort by one number per row; sort again if offsets fall within a run."""
-        low = int(cell.min())
-        both = key.astype(np.int64) * (int(cell.max()) - low + 1) + (cell - low)
-        order = ascending(both)
-        starts = run_starts(both[order])
-        later = offset[order]
-        falls = later[1:] < later[:-1]
-        falls[starts[1:] - 1] = False
-        if falls.any():
-            order = np.lexsort((offset, both))
-        return cls(order, starts, order[np.concatenate((starts[1:], [len(order)])) - 1])
-
-    def aggregated(self, name: str, column: npt.NDArray[Any]) -> Any:
-        """A column of `Aggregates` with one row per run."""
-        function = _FUNCTIONS.get(name)
-        if function is None or len(self.starts) == len(self.order):
-            return column[self.newest]
-        return function.reduceat(column[self.order], self.starts)
 
 
 _FUNCTIONS = {
@@ -123,8 +90,20 @@ def aggregated(rows: Aggregates, cell: Int64) -> tuple[Aggregates, Int64]:
     """Group rows by `key` and `cell`: one row for each, sorted by both; and the cell of each."""
     if not len(rows):
         return rows, cell
-    runs = _SortedRuns.of(rows.key, cell, rows.offset)
-    return Aggregates(*(runs.aggregated(name, getattr(rows, name)) for name in _FIELDS)), cell[runs.newest]
+    low = int(cell.min())
+    both = rows.key.astype(np.int64) * (int(cell.max()) - low + 1) + (cell - low)
+    order = ascending(both)
+    starts = run_starts(both[order])
+    later = rows.offset[order]
+    falls = later[1:] < later[:-1]
+    falls[starts[1:] - 1] = False
+    if falls.any():
+        order = np.lexsort((rows.offset, both))
+    newest = order[np.concatenate((starts[1:], [len(order)])) - 1]
+    whole = rows.take(newest)
+    if len(starts) < len(order):
+        whole = replace(whole, **{name: one.reduceat(getattr(rows, name)[order], starts) for name, one in _FUNCTIONS.items()})
+    return whole, cell[newest]
 
 
 def aggregate_table(rows: Aggregates, keys: KeyDictionary, groups: pa.Array, topics: pa.Array, ids: pa.Array) -> pa.Table:
@@ -147,46 +126,32 @@ def aggregates_of(table: pa.Table, key: Int32, topic_id: Int32) -> Aggregates:
 
 
 class AggregateBuffer:
-    """Rows and their cells in arrays that are allocated once, so that they do not fragment the heap."""
+    """Rows and their cells, grouped by key and cell."""
 
     def __init__(self) -> None:
-        kinds: dict[str, type] = {"key": np.int32, "topic_id": np.int32, "deleted": np.bool_}
-        self._columns: dict[str, npt.NDArray[Any]] = {
-            name: np.zeros(2 * _HELD, kinds.get(name, np.int64)) for name in (*_FIELDS, "cell")
-        }
-        self._rows = 0
+        self._parts: list[tuple[Aggregates, Int64]] = []
 
     def __len__(self) -> int:
-        return self._rows
+        return sum(len(rows) for rows, _ in self._parts)
 
     @property
     def full(self) -> bool:
-        """Whether more than half of the buffer is in use after aggregation; then the caller shall `take` the rows."""
-        if self._rows <= _HELD:
+        """Whether it has many rows after they are grouped once more; then the caller shall `take` them."""
+        if len(self) <= _HELD:
             return False
-        self._aggregate()
-        return self._rows > _HELD // 2
+        self._parts = [self._grouped()]
+        return len(self) > _HELD // 2
 
     def add(self, rows: Aggregates, cell: Int64) -> None:
-        """Add rows, grouped by key and cell."""
-        if not len(rows):
-            return
-        rows, cell = aggregated(rows, cell)
-        first, self._rows = self._rows, self._rows + len(rows)
-        if self._rows > len(self._columns["cell"]):
-            self._columns = {name: np.resize(one, self._rows + _HELD) for name, one in self._columns.items()}
-        for name in _FIELDS:
-            self._columns[name][first : self._rows] = getattr(rows, name)
-        self._columns["cell"][first : self._rows] = cell
+        """Add rows."""
+        self._parts.append(aggregated(rows, cell))
 
     def take(self) -> Aggregates:
-        """Remove and return all rows, grouped by key and cell; the arrays are valid until rows are added."""
-        self._aggregate()
-        rows, self._rows = self._rows, 0
-        return Aggregates(*(self._columns[name][:rows] for name in _FIELDS))
+        """Remove and return all rows."""
+        rows, _ = self._grouped()
+        self._parts = []
+        return rows
 
-    def _aggregate(self) -> None:
-        runs = _SortedRuns.of(*(self._columns[name][: self._rows] for name in ("key", "cell", "offset")))
-        for name, column in self._columns.items():
-            column[: len(runs.newest)] = runs.aggregated(name, column[: self._rows])
-        self._rows = len(runs.newest)
+    def _grouped(self) -> tuple[Aggregates, Int64]:
+        rows, cells = zip(*self._parts, strict=True)
+        return aggregated(Aggregates.joined(rows), np.concatenate(cells))

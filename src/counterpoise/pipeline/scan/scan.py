@@ -280,7 +280,7 @@ class _Scan:
         """Keep the topic of each topic id."""
         if ids:
             topics = list(self._keys.topics)
-            pairs = _different((id_of.astype(np.int64) + 1) * len(topics) + topic, (len(ids) + 1) * len(topics))
+            pairs = pa.array((id_of.astype(np.int64) + 1) * len(topics) + topic).unique().to_pylist()
             self._names |= {(ids[at // len(topics) - 1], topics[at % len(topics)]) for at in pairs if at >= len(topics)}
 
     def flush(self) -> list[Block]:
@@ -332,12 +332,3 @@ class _Scan:
 def group_of(key: bytes | None) -> bytes:
     """The group name in a key, after the type; of a damaged key the bytes at that place."""
     return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
-
-
-def _different(codes: Int64, end: int) -> list[int]:
-    """The distinct codes, ascending; all are below `end`."""
-    if end <= _DIFFERENT:
-        table = np.zeros(end, np.bool_)
-        table[codes] = True
-        codes = np.flatnonzero(table)
-    return sorted(set(codes.tolist()))

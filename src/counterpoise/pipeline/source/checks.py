@@ -14,20 +14,25 @@ from counterpoise.pipeline.source.parquet_rows import page_errors
 from counterpoise.pipeline.storage.files import absolute, list_files, parquet_file, parquet_footers, read_bytes
 from counterpoise.snapshot.json_text import decoded, fitted
 
-__all__ = ["aborted_records", "check_columns_present", "check_pages", "check_table", "parquet_files", "topic_ids"]
+__all__ = ["KAFKA", "aborted_records", "check_columns_present", "check_pages", "check_table", "parquet_files", "topic_ids"]
 
 T = TypeVar("T")
+KAFKA = "Spark's Kafka source"
+"""The format that defines the columns of records."""
 
 
-def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.DataType], source: str) -> None:
+def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.DataType], source: str) -> int:
     """Check that Parquet files have footers, and the expected columns (name -> type) with types that can be cast.
+
+    Returns the number of rows.
 
     `where` is the file, or the folder of the files; `source` names the format that defines the columns. Reads only footers. The
     value of a column may be in the path (``partition=3/``). Raises a `CaptureError` with the file, the column and its type.
     """
     if not files:
         raise CaptureError(f"{where}: no Parquet files in this folder; record it again or give another folder")
-    for file, about in zip(files, parquet_footers(files), strict=True):
+    footers = parquet_footers(files)
+    for file, about in zip(files, footers, strict=True):
         schema = about.schema.to_arrow_schema()
         in_path = [part.split("=")[0] for part in file.split("/")[:-1] if "=" in part]
         check_columns_present(file, [*schema.names, *in_path], expected, source)
@@ -38,6 +43,7 @@ def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.Data
             word, fits = _READABLE[kind.id]
             if not fits(given.value_type if pa.types.is_dictionary(given) else given):
                 raise CaptureError(f"{file}: column {name} is {given}; expected {word}")
+    return sum(int(about.num_rows) for about in footers)
 
 
 def check_columns_present(where: str, given: list[str], expected: Mapping[str, Any], source: str) -> None:

@@ -2,62 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.backup.dump_folder import folder_of
-from counterpoise.pipeline.source.capture import CaptureFiles
-from counterpoise.pipeline.source.checks import aborted_records, check_table, parquet_files, topic_ids
+from counterpoise.pipeline.capture.folder import capture_notes
+from counterpoise.pipeline.fold.new_samples import unusable_samples
+from counterpoise.pipeline.source.capture import Capture, CaptureFiles
+from counterpoise.pipeline.source.checks import KAFKA, check_table, parquet_files
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, SAMPLE_TYPES
-from counterpoise.pipeline.storage.files import absolute, exists, is_file, is_local, join, list_folder, parquet_footers
+from counterpoise.pipeline.storage.files import absolute, exists, is_file, is_local, join, list_folder
 
-__all__ = [
-    "ABORTED_FILE",
-    "ENDS_FILE",
-    "KAFKA",
-    "RECORDS_FILE",
-    "RECORD_COLUMNS",
-    "TOPICS_FILE",
-    "checked_files",
-    "count_records",
-    "local_files",
-    "records_path",
-]
+__all__ = ["ENDS_FILE", "RECORDS_FILE", "read_capture", "records_path"]
 
 RECORDS_FILE = "consumer_offsets.parquet"
 ENDS_FILE, TOPICS_FILE, ABORTED_FILE = "log_offsets.parquet", "topics.json", "aborted_offsets.json"
-RECORD_COLUMNS: Mapping[str, DataType] = {name: from_arrow_type(kind) for name, kind in RAW_TYPES.items()}
-KAFKA = "Spark's Kafka source"
 
 
-def checked_files(source: str | Path) -> tuple[CaptureFiles, str | None]:
-    """The checked files of a capture, and its folder (None: only records). Raises `CaptureError` if one is missing or damaged."""
+def read_capture(source: str | Path) -> Capture:
+    """Find and check the files of a capture folder, a Parquet file or folder of records, or the text of ``kafka-dump-log``.
+
+    `source` is a local path or a URI (`storage.files`). Reads only footers and small JSON files (and log ends, if their
+    statistics allow unusable ones). Paths are made absolute, because a server (Spark Connect) has another working directory.
+
+    Raises `CaptureError` if the path does not exist, holds no records, is no Parquet or is cut short, a column is missing or of
+    another type, or the samples or metadata are malformed.
+    """
     path = _path(source)
     records = records_path(path)
     folder = None if records == path else path
-    files = local_files(records, folder)
-    check_table(records, files.records, RAW_TYPES, KAFKA)
-    if folder is not None and exists(join(folder, ENDS_FILE)):
-        check_table(join(folder, ENDS_FILE), files.ends, SAMPLE_TYPES, "samples of log ends")
-    if files.topics is not None:
-        topic_ids(files.topics)
-    if files.aborted is not None:
-        aborted_records(files.aborted)
-    return files, folder
+    files = CaptureFiles(tuple(parquet_files(absolute(records))))
+    n_records = check_table(records, files.records, RAW_TYPES, KAFKA)
+    if folder is not None:
+        ends, topics, aborted = (join(absolute(folder), name) for name in (ENDS_FILE, TOPICS_FILE, ABORTED_FILE))
+        small = (file if exists(file) else None for file in (topics, aborted))
+        files = CaptureFiles(files.records, tuple(parquet_files(_resolved(ends))), *small)
+        if exists(ends):
+            check_table(ends, files.ends, SAMPLE_TYPES, "samples of log ends")
+    return Capture(files, None, tuple(_notes(files, folder)), str(source), n_records)
 
 
-def local_files(records: str | Path, folder: str | Path | None) -> CaptureFiles:
-    """The files of a capture: records, and the samples and metadata beside them in `folder`."""
-    record_files = tuple(parquet_files(absolute(records)))
-    if folder is None:
-        return CaptureFiles(record_files)
-    ends, topics, aborted = (join(absolute(folder), name) for name in (ENDS_FILE, TOPICS_FILE, ABORTED_FILE))
-    samples = tuple(parquet_files(_resolved(ends)))
-    return CaptureFiles(record_files, samples, *(file if exists(file) else None for file in (topics, aborted)))
+def _notes(files: CaptureFiles, folder: str | None) -> Iterator[str]:
+    yield from capture_notes(folder)
+    if not files.ends:
+        yield f"no {ENDS_FILE}: log ends are unknown, so lag is"
+    elif rows := unusable_samples(files.ends):
+        yield f"{ENDS_FILE}: {rows:,} rows are left out: a null, a time outside the years 1 to 9999 or an offset no log can have"
+    if files.topic_ids is None:
+        yield f"no {TOPICS_FILE}: topic ids are named by commits only"
+    if files.aborted_records is None:
+        yield f"no {ABORTED_FILE}: commits of aborted or open transactions, if any, count as commits"
 
 
 def records_path(where: str) -> str:
@@ -85,11 +80,3 @@ def _path(source: str | Path) -> str:
     if not is_local(text):
         return text
     return str(folder_of(Path(absolute(text) if "://" in text else text)))
-
-
-def count_records(source: str | Path) -> int | None:
-    """The number of records of a capture by its Parquet footers; None if they cannot be read (`read_capture` raises then)."""
-    try:
-        return sum(int(one.num_rows) for one in parquet_footers(parquet_files(records_path(_path(source)))))
-    except CaptureError:
-        return None

@@ -1,63 +1,24 @@
-"""Sources of the audit: a capture folder, a folder of Parquet files, or a DataFrame with the columns of Spark's Kafka source."""
+"""Records as a DataFrame with the columns of Spark's Kafka source, and Spark's errors on unreadable input."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import IntegerType, LongType, TimestampType
 
 from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
-from counterpoise.pipeline.capture.folder import capture_notes
-from counterpoise.pipeline.fold.new_samples import unusable_samples
-from counterpoise.pipeline.source.capture import Capture, CaptureFiles
-from counterpoise.pipeline.source.checks import check_columns_present, check_pages, parquet_files
-from counterpoise.pipeline.source.layout import (
-    ABORTED_FILE,
-    ENDS_FILE,
-    KAFKA,
-    RECORD_COLUMNS,
-    RECORDS_FILE,
-    TOPICS_FILE,
-    checked_files,
-    records_path,
-)
+from counterpoise.pipeline.source.checks import KAFKA, check_columns_present, check_pages, parquet_files
+from counterpoise.pipeline.source.layout import RECORDS_FILE, records_path
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES
 
-__all__ = ["ONLY_RECORDS", "check_columns", "read_capture", "read_errors"]
-
-ONLY_RECORDS = "only records were given: lag is unknown, and commits of aborted or open transactions, if any, count as commits"
-"""The note on an audit of records without samples and metadata."""
-
-
-def read_capture(source: str | Path) -> Capture:
-    """Find the files of a capture folder, a Parquet file or folder that holds only records, or the text of ``kafka-dump-log``.
-
-    `source` is a local path or a URI (`storage.files`). Reads only footers and small JSON files (and log ends, if their
-    statistics allow unusable ones). Paths are made absolute, because a server (Spark Connect) has another working directory.
-
-    Raises `CaptureError` if the path does not exist, holds no records, is no Parquet or is cut short, a column is missing or of
-    another type, or the samples or metadata are malformed.
-    """
-    files, folder = checked_files(source)
-    return Capture(notes=tuple(_notes(files, folder)), files=files)
-
-
-def _notes(files: CaptureFiles, folder: str | None) -> Iterator[str]:
-    yield from capture_notes(folder)
-    if not files.ends:
-        yield f"no {ENDS_FILE}: log ends are unknown, so lag is"
-    elif rows := unusable_samples(files.ends):
-        yield f"{ENDS_FILE}: {rows:,} rows are left out: a null, a time outside the years 1 to 9999 or an offset no log can have"
-    if files.topics is None:
-        yield f"no {TOPICS_FILE}: topic ids are named by commits only"
-    if files.aborted is None:
-        yield f"no {ABORTED_FILE}: commits of aborted or open transactions, if any, count as commits"
+__all__ = ["check_columns", "read_errors"]
 
 
 def check_columns(records: DataFrame, where: str) -> DataFrame:
@@ -66,9 +27,10 @@ def check_columns(records: DataFrame, where: str) -> DataFrame:
     Raises `CaptureError` if a column is missing, or has a type that cannot be cast to that of Spark's Kafka source.
     """
     schema = records.schema
-    check_columns_present(where, schema.names, RECORD_COLUMNS, KAFKA)
+    check_columns_present(where, schema.names, RAW_TYPES, KAFKA)
     columns = []
-    for name, expected in RECORD_COLUMNS.items():
+    for name, kind in RAW_TYPES.items():
+        expected = from_arrow_type(kind)
         given = schema[name].dataType
         fits = given == expected or (isinstance(expected, IntegerType | LongType) and given.typeName() in _INTEGERS)
         if not fits and not (isinstance(expected, TimestampType) and given.typeName() == "timestamp_ntz"):

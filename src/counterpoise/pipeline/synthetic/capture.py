@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import uuid
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +21,7 @@ from counterpoise.pipeline.synthetic.commits import Commits, Spans, spans
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan, draw_groups, draw_topics
 from counterpoise.pipeline.synthetic.group_records import group_records
 from counterpoise.pipeline.synthetic.lives import Step, life
+from counterpoise.wire.offsets_topic import uuid_text
 
 __all__ = ["LOG_PARTITIONS", "Written", "log_partition", "synthesize", "write_capture"]
 
@@ -83,8 +83,7 @@ def log_partition(group: str, partitions: int = LOG_PARTITIONS) -> int:
     value = 0
     for unit in np.frombuffer(group.encode("utf-16-be"), ">u2").tolist():
         value = (31 * value + unit) & 0xFFFFFFFF
-    signed = value - 2**32 if value >= 2**31 else value
-    return 0 if signed == -(2**31) else abs(signed) % partitions
+    return min(value, 2**32 - value) % 2**31 % partitions
 
 
 def _planted(plan: GroupPlan, steps: list[Step]) -> dict[str, Any]:
@@ -112,24 +111,15 @@ def _write_records(
 ) -> tuple[int, int]:
     where = np.repeat([log_partition(plan.name) for plan in plans], np.diff(commits.first)).astype(np.int32)
     slices = max(1, round(fleet.records / _SLICE))
-    cuts = [fleet.start_ms + round(fleet.seconds * 1000 * at / slices) for at in range(slices)]
-    cuts.append(fleet.start_ms + round(fleet.seconds * 1000) + 60_000)
+    cuts = [*(fleet.start_ms + round(fleet.seconds * 1000 * at / slices) for at in range(slices)), fleet.end_ms + 60_000]
     ends = np.zeros(LOG_PARTITIONS, np.int64)
     total = n_commits = done = 0
+    times = [time for time, *_ in others]
     with storage_errors(file), parquet_writer(file, ARROW, compression="zstd", write_page_checksum=True) as writer:
         for at, (begin, end) in enumerate(pairwise(cuts)):
             place, time, deleted = commits.between(timelines, begin, end)
-            till = done
-            while till < len(others) and others[till][0] < end:
-                till += 1
-            batch = _batch(
-                others[done:till],
-                where[place],
-                commits.keys.take(pa.array(place)),
-                time,
-                commits.values(place, time, deleted),
-                ends,
-            )
+            till, keys, values = bisect_left(times, end), commits.keys.take(pa.array(place)), commits.values(place, time, deleted)
+            batch = _batch(others[done:till], where[place], keys, time, values, ends)
             writer.write_batch(batch)
             done, n_commits, total = till, n_commits + len(place), total + batch.num_rows
             if progress is not None:
@@ -184,8 +174,7 @@ def _topics_json(topics: list[TopicPlan]) -> str:
         topic.name: {
             "internal": False,
             "partitions": topic.partitions,
-            "topic_id": base64.urlsafe_b64encode(topic.topic_id).rstrip(b"=").decode(),
-            "topic_id_uuid": str(uuid.UUID(bytes=topic.topic_id)),
+            "topic_id": uuid_text(topic.topic_id),
         }
         for topic in topics
     }

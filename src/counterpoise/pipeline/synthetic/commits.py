@@ -8,9 +8,11 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import UNOWNED, Int32, Int64
+from counterpoise.pipeline.arrays import Bool
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.lives import Step
 from counterpoise.wire.offsets_topic import OffsetKey, RecordType, encode_key, encode_value
@@ -39,17 +41,16 @@ class Spans:
 
 def spans(fleet: Fleet, plan: GroupPlan, partitions: int, steps: Sequence[Step]) -> Spans:
     """The spans between a group's steps: an eager group does not commit from the begin of a step to its end."""
-    over = fleet.start_ms + round(fleet.seconds * 1000)
     if not steps:
         phase = np.full(partitions, fleet.chance(3, plan.number).integers(plan.interval_ms), np.int32)
-        return Spans(plan.interval_ms, (fleet.start_ms,), (over,), (phase,), None)
+        return Spans(plan.interval_ms, (fleet.start_ms,), (fleet.end_ms,), (phase,), None)
     eager = plan.protocol not in ("cooperative-sticky", "server")
     ends = [(after.begin_ms if eager and after.kind == "rebalance" else after.at_ms) for after in steps[1:]]
     gone = steps[-1].at_ms + 29_500 if steps[-1].kind == "emptied" else None
     return Spans(
         plan.interval_ms,
         tuple(step.at_ms for step in steps),
-        (*ends, over if gone is None else steps[-1].at_ms),
+        (*ends, fleet.end_ms if gone is None else steps[-1].at_ms),
         tuple(_phases(plan, step) for step in steps),
         gone,
     )
@@ -68,8 +69,7 @@ class Commits:
         self._start_ms = fleet.start_ms
         sizes = [sum(topics[at].partitions for at in plan.topics) for plan in plans]
         self.first: Int64 = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        keys = []
-        base, rate, patterns = [], [], []
+        keys, base, rate, patterns = [], [], [], []
         for plan in plans:
             for at in plan.topics:
                 topic = topics[at]
@@ -77,7 +77,8 @@ class Commits:
                 rate.append(topic.rate)
                 topic_id = topic.topic_id if plan.number % 3 else bytes(16)
                 patterns += [_value(topic_id, plan.version)] * topic.partitions
-                keys += [_key(plan.name, topic.name, partition) for partition in range(topic.partitions)]
+                named = (OffsetKey(plan.name, topic.name, partition) for partition in range(topic.partitions))
+                keys += [encode_key(RecordType.OFFSET_COMMIT, one) for one in named]
         self.keys = pa.array(keys, pa.binary())
         self._base, self._rate = np.concatenate(base), np.concatenate(rate)
         self._size = np.array([len(one) for one in patterns])
@@ -89,10 +90,9 @@ class Commits:
         delay, slow = chance.uniform(0.05, 3.0, len(plans)), np.where(chance.random(len(plans)) < 0.05, 0.3, 0.0)
         self._delay, self._slow = np.repeat(delay, sizes), np.repeat(slow, sizes)
 
-    def between(self, groups: Sequence[Spans], begin: int, end: int) -> tuple[Int64, Int64, Int64]:
-        """(index into `keys`, time in ms, 1 for a tombstone) of the commits in a slice of time."""
-        places, times = [], []
-        gone_at, gone_ms = [], []
+    def between(self, groups: Sequence[Spans], begin: int, end: int) -> tuple[Int64, Int64, Bool]:
+        """(index into `keys`, time in ms, whether it is a tombstone) of the commits in a slice of time."""
+        places, times, gone_at, gone_ms = [], [], [], []
         for number, of in enumerate(groups):
             for first, last, phase in zip(of.begin, of.end, of.phase, strict=True):
                 if first < end and last > begin:
@@ -103,14 +103,11 @@ class Commits:
                 whole = np.arange(self.first[number], self.first[number + 1])
                 gone_at.append(whole)
                 gone_ms.append(np.full(len(whole), of.gone_ms, np.int64))
-        live = sum(len(one) for one in places)
-        place = np.concatenate([np.zeros(0, np.int64), *places, *gone_at])
-        time = np.concatenate([np.zeros(0, np.int64), *times, *gone_ms])
-        deleted = np.zeros(len(place), np.int64)
-        deleted[live:] = 1
-        return place, time, deleted
+        none = np.zeros(0, np.int64)
+        place, time = np.concatenate([none, *places, *gone_at]), np.concatenate([none, *times, *gone_ms])
+        return place, time, np.arange(len(place)) >= sum(map(len, places))
 
-    def values(self, place: Int64, time: Int64, deleted: Int64) -> pa.Array:
+    def values(self, place: Int64, time: Int64, deleted: Bool) -> pa.Array:
         """The values of commits; null for tombstones."""
         since = (time - self._start_ms) / 1000.0
         seen = since - self._delay[place] - self._slow[place] * since
@@ -123,9 +120,7 @@ class Commits:
         starts = np.concatenate(([0], np.cumsum(size))).astype(np.int32)
         data = rows[np.arange(rows.shape[1]) < size[:, None]]
         values = pa.BinaryArray.from_buffers(pa.binary(), len(place), [None, pa.py_buffer(starts), pa.py_buffer(data)])
-        if not deleted.any():
-            return values
-        return pa.compute.if_else(pa.array(deleted == 1), pa.scalar(None, values.type), values)
+        return pc.if_else(pa.array(deleted), pa.scalar(None, values.type), values)
 
 
 def _ticks(phase: Int32, begin: int, end: int, interval: int) -> tuple[Int64, Int64]:
@@ -135,10 +130,6 @@ def _ticks(phase: Int32, begin: int, end: int, interval: int) -> tuple[Int64, In
     count = np.where(own < 0, 0, -((own - end) // interval) - first)
     place = np.repeat(np.arange(len(own)), count)
     return place, own[place] + (first[place] + ranks_in_runs(count)) * interval
-
-
-def _key(group: str, topic: str, partition: int) -> bytes:
-    return encode_key(RecordType.OFFSET_COMMIT, OffsetKey(group, topic, partition))
 
 
 @cache

@@ -67,6 +67,11 @@ class Fleet:
         """The begin of the recording."""
         return int(datetime(2026, 11, 2, 9, tzinfo=UTC).timestamp()) * 1000
 
+    @property
+    def end_ms(self) -> int:
+        """The end of the recording."""
+        return self.start_ms + round(self.seconds * 1000)
+
     def chance(self, *path: int) -> np.random.Generator:
         """A random generator that depends on the seed and on `path` only."""
         return np.random.default_rng([self.seed, *path])

@@ -23,6 +23,7 @@ from counterpoise.wire.offsets_topic.values import (
     TargetAssignmentMemberValue,
     TargetAssignmentMetadataValue,
     TopicPartitionIds,
+    Value,
 )
 from counterpoise.wire.user_data import encode_cooperative, encode_sticky
 
@@ -55,9 +56,8 @@ class _Writer:
 
     def classic(self, step: Step) -> Iterator[RawRecord]:
         claimed, given = self._listed(step.claimed, step), self._listed(step.owner, step)
-        members = tuple(
-            self._member(person, claimed[at], given[at], step.generation - 1) for at, person in enumerate(step.people)
-        )
+        each = zip(step.people, claimed, given, strict=True)
+        members = tuple(self._member(*one, step.generation - 1) for one in each)
         value = GroupMetadataValue(
             protocol_type="consumer",
             generation=step.generation,
@@ -108,15 +108,15 @@ class _Writer:
             ):
                 yield step.begin_ms, encode_key(kind, MemberKey(group, member)), None
         for member in sorted(now.keys() - self._were.keys()):
-            yield self._of_member(step.begin_ms, member, self._about(now[member]))
-        yield self._of_group(step.begin_ms, ConsumerGroupMetadataValue(epoch=step.generation))
+            yield _record(step.begin_ms, MemberKey(group, member), self._about(now[member]))
+        yield _record(step.begin_ms, GroupKey(group), ConsumerGroupMetadataValue(epoch=step.generation))
         for member, target in targets.items():
             if self._were.get(member) != target:
-                yield self._of_member(step.begin_ms, member, TargetAssignmentMemberValue(topic_partitions=target))
-        yield self._of_group(step.begin_ms, TargetAssignmentMetadataValue(assignment_epoch=step.generation))
+                yield _record(step.begin_ms, MemberKey(group, member), TargetAssignmentMemberValue(topic_partitions=target))
+        yield _record(step.begin_ms, GroupKey(group), TargetAssignmentMetadataValue(assignment_epoch=step.generation))
         for member, target in targets.items():
             held = tuple(AssignedTopic(topic_id=one.topic_id, partitions=one.partitions) for one in target)
-            yield self._of_member(step.at_ms, member, _reached(step.generation, held))
+            yield _record(step.at_ms, MemberKey(group, member), _reached(step.generation, held))
         self._were = targets
 
     def _about(self, person: Person) -> ConsumerGroupMemberMetadataValue:
@@ -130,14 +130,6 @@ class _Writer:
             rebalance_timeout_ms=300_000,
             server_assignor="uniform",
         )
-
-    def _of_member(self, at: int, member: str, value: object) -> RawRecord:
-        kind = _KINDS[type(value)]
-        return at, encode_key(kind, MemberKey(self._plan.name, member)), encode_value(kind, value, 0)  # type: ignore[arg-type]
-
-    def _of_group(self, at: int, value: object) -> RawRecord:
-        kind = _KINDS[type(value)]
-        return at, encode_key(kind, GroupKey(self._plan.name)), encode_value(kind, value, 0)  # type: ignore[arg-type]
 
     def _listed(self, owner: Int32, step: Step) -> list[tuple[TopicPartitions, ...]]:
         """Topics and partitions of each member, in order."""
@@ -155,10 +147,8 @@ class _Writer:
 
     def _by_id(self, step: Step) -> list[tuple[TopicPartitionIds, ...]]:
         ids = {topic.name: topic.topic_id for topic in self._topics}
-        return [
-            tuple(TopicPartitionIds(topic_id=ids[name], partitions=listed) for name, listed in pairs)
-            for pairs in self._listed(step.owner, step)
-        ]
+        targets = self._listed(step.owner, step)
+        return [tuple(TopicPartitionIds(topic_id=ids[name], partitions=held) for name, held in pairs) for pairs in targets]
 
 
 def _reached(epoch: int, held: tuple[AssignedTopic, ...]) -> ConsumerGroupCurrentMemberAssignmentValue:
@@ -168,3 +158,8 @@ def _reached(epoch: int, held: tuple[AssignedTopic, ...]) -> ConsumerGroupCurren
 
 
 _KINDS: dict[type, RecordType] = {layout.cls: kind for kind, layout in VALUES.items()}
+
+
+def _record(at: int, key: GroupKey | MemberKey, value: Value) -> RawRecord:
+    kind = _KINDS[type(value)]
+    return at, encode_key(kind, key), encode_value(kind, value, 0)

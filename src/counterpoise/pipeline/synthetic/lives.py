@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from counterpoise.assignors.registry import assignor
+from counterpoise.model.assemble import static_rank
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
@@ -43,8 +44,7 @@ class Step:
 
 def life(fleet: Fleet, plan: GroupPlan, topics: list[TopicPlan]) -> Iterator[Step]:
     """The steps of a group in order; exactly ``plan.rebalances`` of them are rebalances."""
-    if plan.rebalances:
-        yield from _Life(fleet, plan, topics).steps()
+    return _Life(fleet, plan, topics).steps() if plan.rebalances else iter(())
 
 
 class _Life:
@@ -55,26 +55,20 @@ class _Life:
         self._start: Int64 = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         self._people: tuple[Person, ...] = ()
         self._owner: Int32 = np.full(int(self._start[-1]), UNOWNED, np.int32)
-        self._born = 0
         self._generation = int(self._chance.integers(1, 60)) if self._chance.random() < 0.8 else 0
 
     def steps(self) -> Iterator[Step]:
-        """The steps of the group."""
-        times = self._times()
-        for at, seconds in enumerate(times):
+        for at, seconds in enumerate(self._times()):
             begin = self._fleet.start_ms + round(seconds * 1000)
             end = begin + int(self._chance.integers(50, 900))
             if at and self._chance.random() < 0.02:
                 self._generation += 1  # a round that failed
-            people = self._next_people(at)
-            yield from self._rebalance(begin, end, people)
+            yield from self._rebalance(begin, end, self._next_people(at))
             if self._plan.static and self._chance.random() < 0.3:
                 yield self._replaced(end + 1500)
         if self._plan.deleted:
-            over = self._fleet.start_ms + round(self._fleet.seconds * 1000)
-            self._generation += 1
-            nobody = np.full_like(self._owner, UNOWNED)
-            yield Step(over - 60_000, over - 59_000, "emptied", self._generation, (), nobody, nobody)
+            over, nobody = self._fleet.end_ms, np.full_like(self._owner, UNOWNED)
+            yield Step(over - 60_000, over - 59_000, "emptied", self._generation + 1, (), nobody, nobody)
 
     def _times(self) -> list[float]:
         """Begins of rebalances in seconds: a storm, if the plan has one, then the others, never five within a minute."""
@@ -104,7 +98,6 @@ class _Life:
 
     def _new(self, number: int) -> Person:
         client = f"{self._plan.name}-{number}"
-        self._born += 1
         tail = self._chance.bytes(16).hex()
         member = f"{client}-{tail[:8]}-{tail[8:12]}-{tail[12:16]}-{tail[16:20]}-{tail[20:]}"
         return Person(member, client, f"static-{number}" if self._plan.static else None, number)
@@ -114,8 +107,7 @@ class _Life:
         return tuple(sorted(people, key=lambda one: one.member))
 
     def _rebalance(self, begin: int, end: int, people: tuple[Person, ...]) -> Iterator[Step]:
-        claimed = _translated(self._owner, self._people, people)
-        self._people = people
+        claimed, self._people = _translated(self._owner, self._people, people), people
         problem = self._problem(claimed)
         target = assignor("sticky" if self._plan.protocol == "server" else self._plan.protocol)(problem)
         first = withhold(problem, target) if self._plan.protocol == "cooperative-sticky" else target
@@ -132,26 +124,23 @@ class _Life:
         index = int(self._chance.integers(len(self._people)))
         old = self._people
         people = self._sorted([*old[:index], self._new(old[index].number), *old[index + 1 :]])
-        self._owner = _translated(self._owner, tuple(replace(one, member=one.client) for one in old), people, by_client=True)
-        self._people = people
+        self._owner, self._people = _translated(self._owner, old, people), people
         return Step(at, at, "replaced", self._generation, people, self._owner, self._owner)
 
     def _problem(self, claimed: Int32) -> Problem:
         n, t = len(self._people), len(self._start) - 1
-        ranked = sorted(range(n), key=lambda at: (self._people[at].instance is None, self._people[at].instance or "", at))
-        rank = np.empty(n, np.int32)
-        rank[ranked] = np.arange(n, dtype=np.int32)
         return Problem(
             n,
             self._start,
             np.arange(t + 1, dtype=np.int64) * n,
             np.tile(np.arange(n, dtype=np.int32), t),
             previous_owner=claimed,
-            static_rank=rank,
+            static_rank=static_rank([one.member for one in self._people], [one.instance for one in self._people]),
         )
 
 
-def _translated(owner: Int32, before: tuple[Person, ...], now: tuple[Person, ...], *, by_client: bool = False) -> Int32:
-    code = {one.client if by_client else one.member: at for at, one in enumerate(now)}
-    table = [code.get(one.client if by_client else one.member, UNOWNED) for one in before]
+def _translated(owner: Int32, before: tuple[Person, ...], now: tuple[Person, ...]) -> Int32:
+    """The owners by index into `now`; a static member that has rejoined under a new id is the same one."""
+    code = {one.client: at for at, one in enumerate(now)}
+    table = [code.get(one.client, UNOWNED) for one in before]
     return np.array([*table, UNOWNED], np.int32)[owner]

@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from counterpoise.pipeline.capture.backup.dump_json import NOT_PRINTED, key_byte
 from counterpoise.pipeline.capture.backup.dump_text import Batch, Line, Marker, Other, Printed, Segment, is_dump, lines_of
 from counterpoise.pipeline.capture.backup.dump_words import COMMIT, GENERATION, commit_bytes, generation_bytes
 from counterpoise.pipeline.capture.columns import Row, in_batches
-from counterpoise.pipeline.capture.folder import capture_backup
+from counterpoise.pipeline.capture.folder import BackupCounts, capture_backup, hidden_batches
 from counterpoise.snapshot.json_text import shown
 
 __all__ = ["DumpCounts", "folder_of", "from_dump", "rows_of"]
@@ -26,29 +26,15 @@ _JSON = json.JSONDecoder()
 
 
 @dataclass
-class DumpCounts:
+class DumpCounts(BackupCounts):
     """Counts of what the text has."""
 
-    # Segments, and visible records, which are in the folder
-    segments: int = 0
-    records: int = 0
-    # Records of aborted transactions, and of transactions without an end in the text
-    aborted: int = 0
-    undecided: int = 0
     altered: int = 0  # Records with another size than the tool prints, because a field is missing in the text
     partial: int = 0  # Generations of Kafka 3.7 and older: the text has their assignments and no subscriptions
-    unreadable: int = 0  # Records, batches and lines that cannot be read; `faults` has a sentence for each of the first hundred
     unnamed: int = 0  # Segments without a partition in their name
     # Batches that were printed twice (used once), and files of other topics
     repeated: int = 0
     foreign: int = 0
-    faults: list[str] = field(default_factory=list)
-
-    def fault(self, sentence: str) -> None:
-        """Count something unreadable."""
-        self.unreadable += 1
-        if len(self.faults) < 100:
-            self.faults.append(sentence)
 
 
 def from_dump(file: Path, out: str | Path) -> DumpCounts:
@@ -64,9 +50,9 @@ def from_dump(file: Path, out: str | Path) -> DumpCounts:
         if not counts.records and (counts.unreadable or not counts.aborted + counts.undecided):
             reason = counts.faults[0] if counts.faults else "it prints no records"
             raise CaptureError(f"{file}: no record could be read ({reason}); dump with --offsets-decoder")
-        return {**asdict(counts), "hidden": _notes(counts), "complete": False}
+        return {"hidden": _notes(counts), "complete": False}
 
-    capture_backup(out, "dump", in_batches(rows_of(file, counts)), facts)
+    capture_backup(out, "dump", in_batches(rows_of(file, counts)), counts, facts)
     return counts
 
 
@@ -108,7 +94,7 @@ def rows_of(file: Path, counts: DumpCounts) -> Iterator[Row]:
     Two passes: only the marker after a batch says whether it is visible. Raises `CaptureError` if the text was printed with
     options that omit offsets.
     """
-    hidden = _invisible(file)
+    hidden = hidden_batches(_transactional(file))
     seen: set[tuple[int, int]] = set()
     fate = ""
     for line, partition, batch in _located(file):
@@ -153,19 +139,13 @@ def _located(file: Path) -> Iterator[tuple[Line, int, Batch | None]]:
         yield line, partition, batch
 
 
-def _invisible(file: Path) -> dict[tuple[int, int], str]:
-    """Batches that a reader with ``read_committed`` never sees: "aborted", or "undecided" if the text has no end."""
-    waiting: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    hidden: dict[tuple[int, int], str] = {}
+def _transactional(file: Path) -> Iterator[tuple[tuple[int, int], int, bool | None]]:
+    """The batches of transactions and their markers, for `hidden_batches`."""
     for line, partition, batch in _located(file):
-        if isinstance(line, Batch):
-            if line.valid and line.transactional and not line.control:
-                waiting.setdefault((partition, line.producer_id), []).append((partition, line.base_offset))
+        if isinstance(line, Batch) and line.valid and line.transactional and not line.control:
+            yield (partition, line.base_offset), line.producer_id, None
         elif isinstance(line, Marker) and batch is not None:
-            ended = waiting.pop((partition, batch.producer_id), [])
-            hidden.update(dict.fromkeys(() if line.commits else ended, "aborted"))
-    hidden.update({at: "undecided" for open_ones in waiting.values() for at in open_ones})
-    return hidden
+            yield (partition, batch.base_offset), batch.producer_id, line.commits
 
 
 def _row(line: Printed, partition: int, counts: DumpCounts) -> Row | None:

@@ -36,7 +36,6 @@ class LogBatch:
     """One batch with a valid checksum."""
 
     base_offset: int
-    last_offset: int
     attributes: int  # Bits 0-2 the codec, 3 log append time, 4 transactional, 5 control
     base_time: int
     max_time: int
@@ -136,9 +135,9 @@ def _next(data: bytes, at: int, effort: int) -> tuple[int | None, int]:
 
 
 def _batch(data: bytes, at: int, size: int) -> LogBatch:
-    base, _, _, _, _, attributes, last, first_time, max_time, producer, _, _, count = HEADER.unpack_from(data, at)
+    base, _, _, _, _, attributes, _, first_time, max_time, producer, _, _, count = HEADER.unpack_from(data, at)
     payload = data[at + HEADER.size : at + size]
-    return LogBatch(base, base + last, attributes, first_time, max_time, producer, count, payload)
+    return LogBatch(base, attributes, first_time, max_time, producer, count, payload)
 
 
 def _unpacked(codec: int, payload: bytes) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow as pa
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, batches, records
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
-from counterpoise.pipeline.capture.folder import capture_backup
+from counterpoise.pipeline.capture.folder import BackupCounts, capture_backup, hidden_batches
 
 __all__ = ["SegmentCounts", "from_segments", "partition_folders", "read_partition"]
 
@@ -25,25 +25,11 @@ _SEGMENT = re.compile(r"\d{20}\.log")
 
 
 @dataclass
-class SegmentCounts:
+class SegmentCounts(BackupCounts):
     """Counts of what the segments have."""
 
-    # `records`: visible ones
     partitions: int = 0
-    segments: int = 0
     batches: int = 0
-    records: int = 0
-    # Records of aborted transactions, and of transactions without an end in the log
-    aborted: int = 0
-    undecided: int = 0
-    corrupt: int = 0  # Damaged ranges and batches; `faults` has a sentence for each of the first hundred
-    faults: list[str] = field(default_factory=list)
-
-    def fault(self, file: Path, reason: object) -> None:
-        """Count something unreadable."""
-        self.corrupt += 1
-        if len(self.faults) < 100:
-            self.faults.append(f"{file.parent.name}/{file.name}: {reason}")
 
 
 def from_segments(source: Path, out: str | Path) -> SegmentCounts:
@@ -54,7 +40,7 @@ def from_segments(source: Path, out: str | Path) -> SegmentCounts:
     folders = partition_folders(source)
     counts = SegmentCounts(partitions=len(folders))
     history = (batch for index, where in folders.items() for batch in read_partition(where, index, counts))
-    capture_backup(out, "segments", history, lambda: {**asdict(counts), "hidden": _notes(counts)})
+    capture_backup(out, "segments", history, counts, lambda: {"hidden": _notes(counts)})
     return counts
 
 
@@ -83,45 +69,35 @@ def read_partition(folder: Path, index: int, counts: SegmentCounts) -> Iterator[
 
 def _rows(folder: Path, index: int, counts: SegmentCounts) -> Iterator[Row]:
     # Two passes: only the marker after a batch says whether it is visible, and it may be in a later segment.
-    hidden = _invisible(folder, _cleaned(folder, index), counts)
+    hidden = hidden_batches(_transactional(folder, index))
     for segment in _segments(folder):
         counts.segments += 1
         for batch in batches(segment.read_bytes()):
             if isinstance(batch, str):
-                counts.fault(segment, batch)
+                counts.fault(f"{folder.name}/{segment.name}: {batch}")
                 continue
             counts.batches += 1
-            if batch.control or batch.base_offset in hidden:
+            fate = hidden.get((index, batch.base_offset), "")
+            counts.aborted += batch.count * (fate == "aborted")
+            counts.undecided += batch.count * (fate == "undecided")
+            if batch.control or fate:
                 continue
             try:
                 rows = records(batch)
             except WireError as error:
-                counts.fault(segment, f"offset {batch.base_offset}: {error}")
+                counts.fault(f"{folder.name}/{segment.name}: offset {batch.base_offset}: {error}")
                 continue
             counts.records += len(rows)
             yield from ((index, offset, time, int(batch.append_time), key, value) for offset, time, key, value in rows)
 
 
-def _invisible(folder: Path, cleaned: int, counts: SegmentCounts) -> set[int]:
-    """Base offsets of batches of aborted transactions, and of transactions without an end."""
-    waiting: dict[int, list[LogBatch]] = {}
-    hidden: set[int] = set()
+def _transactional(folder: Path, index: int) -> Iterator[tuple[tuple[int, int], int, bool | None]]:
+    """The batches of transactions and their markers, for `hidden_batches`."""
+    cleaned = _cleaned(folder, index)
     for segment in _segments(folder):
         for batch in batches(segment.read_bytes()):
-            if isinstance(batch, str) or not batch.transactional or batch.base_offset < cleaned:
-                continue
-            if not batch.control:
-                waiting.setdefault(batch.producer_id, []).append(batch)
-            elif _aborts(batch):
-                aborted = waiting.pop(batch.producer_id, [])
-                hidden |= {each.base_offset for each in aborted}
-                counts.aborted += sum(each.count for each in aborted)
-            else:
-                waiting.pop(batch.producer_id, None)
-    for undecided in waiting.values():
-        hidden |= {each.base_offset for each in undecided}
-        counts.undecided += sum(each.count for each in undecided)
-    return hidden
+            if not isinstance(batch, str) and batch.transactional and batch.base_offset >= cleaned:
+                yield (index, batch.base_offset), batch.producer_id, not _aborts(batch) if batch.control else None
 
 
 def _aborts(marker: LogBatch) -> bool:
@@ -151,8 +127,8 @@ def _cleaned(folder: Path, index: int) -> int:
 
 def _notes(counts: SegmentCounts) -> list[str]:
     notes = []
-    if counts.corrupt:
-        notes.append(f"{counts.corrupt} damaged stretches of the segment files could not be read; their records are missing")
+    if counts.unreadable:
+        notes.append(f"{counts.unreadable} damaged stretches of the segment files could not be read; their records are missing")
     if counts.undecided:
         notes.append(f"{counts.undecided} records of transactions whose end is not in the segment files were left out")
     return notes
