@@ -229,5 +229,5 @@ def test_a_folder_that_cannot_be_made_is_reported_before_spark_is_started(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(audit_module, "local_session", lambda **_: pytest.fail("a session was asked for"))
-    with pytest.raises(StorageError, match=r"file/out: nothing can be written there \(Not a directory\); give another --out$"):
+    with pytest.raises(StorageError, match=r"file/out/\.transaction: Not a directory; check the path and its permissions$"):
         audit(None, {"east": shop}, tmp_path / "file" / "out", since_last=since_last)

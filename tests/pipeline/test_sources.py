@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -354,3 +356,19 @@ def test_workers_without_the_package_are_one_line(
     )
     assert "\n" not in str(caught.value)
     assert not list((tmp_path / "out").glob("summary.json"))
+
+
+@pytest.mark.parametrize("way", ["path", "DataFrame"])
+def test_a_record_that_is_there_twice_is_refused_in_whichever_log_partition_and_order(
+    spark: SparkSession, tmp_path: Path, shop: Path, way: str
+) -> None:
+    """The records of all log partitions are out of order, and a record of the last one is there twice."""
+    records = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 3_000)
+    last = records.filter(pc.equal(records["partition"], pc.max(records["partition"]))).slice(5, 1)
+    mixed = records.take(pa.array(np.random.default_rng(1).permutation(len(records))))
+    pq.write_table(pa.concat_tables([mixed, last]), tmp_path / "mixed.parquet")
+    source = tmp_path / "mixed.parquet" if way == "path" else spark.read.parquet(str(tmp_path / "mixed.parquet"))
+    where = f"{tmp_path}/mixed.parquet" if way == "path" else "cluster default"
+    place = f"log partition {last['partition'][0]} are there more than once, the first at offset {last['offset'][0]}"
+    with pytest.raises(CaptureError, match=f"^{where}: 1 records of {place}; drop the repeats"):
+        audit(spark, source, tmp_path / "out", strategies=["sticky"])

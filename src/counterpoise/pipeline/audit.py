@@ -6,16 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
-from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from counterpoise.errors import CaptureError, OptionError, StorageError
+from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load_state
@@ -28,12 +26,13 @@ from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.source.sources import check_columns, read_errors
-from counterpoise.pipeline.storage.files import absolute, delete, is_local, join, write_bytes
+from counterpoise.pipeline.storage.files import absolute, is_local, join
 from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
 from counterpoise.pipeline.stored.manifest import load_manifest, summary_of
 from counterpoise.pipeline.stored.tables import dataset
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.snapshot.html import html_table
+from counterpoise.snapshot.json_text import fitted
 
 __all__ = ["AuditResult", "Source", "audit", "check_continued"]
 
@@ -164,33 +163,32 @@ def audit(
     _check_out(out, salt, since_last=since_last)
     where = ", ".join(one.place for one in captures.values())
     work, scope, update = held or TableTransaction(str(out), private=since_last and salt is not None), scope or AuditScope(), None
-    with _session(spark, captures, out, into) as spark, work.open() if held is None else nullcontext(), read_errors(where):
+    with work.open() if held is None else nullcontext(), read_errors(where):
         if since_last:
             update = _update(captures, scope, into, names, work)
             before = summary_of(str(out), work.manifest)
             if update.unchanged and before is not None:
                 return replace(_result(out, json.loads(before)), nothing_new=True)
-        run = partial(Run, spark, captures, work, scope, salt, into, progress)
-        try:
-            summary = run(update).run(where, names)
-        except StateTooOldError:
-            assert update is not None
-            work.discard()
-            summary = run(update.from_scratch()).run(where, names)
+        with _session(spark, captures, into) as session:
+            run = partial(Run, session, captures, work, scope, salt, into, progress)
+            try:
+                summary = run(update).run(where, names)
+            except StateTooOldError:
+                assert update is not None
+                work.discard()
+                summary = run(update.from_scratch()).run(where, names)
     return _result(out, summary)
 
 
 def _result(out: str | Path, summary: dict[str, Any]) -> AuditResult:
-    return AuditResult(absolute(out), summary, tuple(map(_finding, summary["findings"]["top"])))
+    top = fitted(summary["findings"]["top"], tuple[Finding, ...], "$.findings.top", "audit again")
+    return AuditResult(absolute(out), summary, top)
 
 
 @contextmanager
-def _session(
-    spark: SparkSession | None, captures: Mapping[str, Capture], out: str | Path, into: Catalog | None
-) -> Iterator[SparkSession]:
+def _session(spark: SparkSession | None, captures: Mapping[str, Capture], into: Catalog | None) -> Iterator[SparkSession]:
     made, counts = False, [one.n_records for one in captures.values()]
     if spark is None:
-        _check_writable(out)
         spark, made = local_session(records=None if None in counts else sum(filter(None, counts)))
     try:
         if into is not None:
@@ -264,17 +262,6 @@ def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
         raise OptionError(f"{out}: the names there are {held}; one folder has names of one kind, give another --out")
 
 
-def _check_writable(out: str | Path) -> None:
-    """Create the folder and write a file to it, before Spark is started. Raises `StorageError` if that fails."""
-    probe = join(str(out), ".transaction", f"probe-{uuid4().hex}")
-    try:
-        write_bytes(probe, b"")
-        delete(probe)
-    except StorageError as error:
-        reason = f"nothing can be written there ({error.reason})"
-        raise StorageError(str(out), reason, "give another --out") from error.__cause__
-
-
 def _capture(source: str | Path | DataFrame | Capture) -> Capture:
     if isinstance(source, Capture):
         return source
@@ -282,11 +269,3 @@ def _capture(source: str | Path | DataFrame | Capture) -> Capture:
         with read_errors("records"):
             return Capture(records=check_columns(source, "records"), notes=(_ONLY_RECORDS,))
     return read_capture(source)
-
-
-def _finding(row: Mapping[str, Any]) -> Finding:
-    times = {
-        "at": None if row["at"] is None else datetime.fromisoformat(row["at"]),
-        "accepted_until": None if row["accepted_until"] is None else date.fromisoformat(row["accepted_until"]),
-    }
-    return Finding(**{name: value for name, value in row.items() if name != "score"} | times)

@@ -84,11 +84,7 @@ def audited_source(
     out: str | Path, group: str, *, cluster: str | None = None
 ) -> Callable[[Mapping[str, int]], Mapping[str, list[int]]]:
     """A `LagSource` for `LagStickyAssignor` and `LagAssignor`: the lag at the end of the audit, read again at each rebalance."""
-
-    def read(topics: Mapping[str, int]) -> Mapping[str, list[int]]:
-        return audited_lag(out, group, cluster=cluster).of(topics)
-
-    return read
+    return lambda topics: audited_lag(out, group, cluster=cluster).of(topics)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -36,22 +36,19 @@ def offset_commits(records: DataFrame, cluster: str = "default") -> DataFrame:
     `records` have the columns of Spark's Kafka source; `cluster` is the value of the column of that name. Raises `CaptureError`
     if a column is missing.
     """
-    raw = check_columns(records, "records").where(fn.col("key") < fn.lit(_AFTER_COMMITS))
-    return _stage(raw, _commit_batches, OFFSET_COMMITS, cluster)
+    return _stage(records, fn.col("key") < fn.lit(_AFTER_COMMITS), _commit_batches, OFFSET_COMMITS, cluster)
 
 
 def group_generations(records: DataFrame, cluster: str = "default") -> DataFrame:
     """Table `group_generations`: one row per GroupMetadata record (classic groups) or tombstone of one."""
-    raw = check_columns(records, "records").where(
-        (fn.col("key") >= fn.lit(_AFTER_COMMITS)) & (fn.col("key") < fn.lit(_AFTER_METADATA))
-    )
-    return _stage(raw, partial(decoded, generation_row, GENERATION_COLUMNS), GROUP_GENERATIONS, cluster)
+    generations = (fn.col("key") >= fn.lit(_AFTER_COMMITS)) & (fn.col("key") < fn.lit(_AFTER_METADATA))
+    return _stage(records, generations, partial(decoded, generation_row, GENERATION_COLUMNS), GROUP_GENERATIONS, cluster)
 
 
 def modern_group_records(records: DataFrame, cluster: str = "default") -> DataFrame:
     """Table `modern_group_records`: one row per record of a KIP-848, share or streams group."""
-    raw = check_columns(records, "records").where(fn.col("key") >= fn.lit(_AFTER_METADATA))
-    return _stage(raw, partial(decoded, modern_row, MODERN_COLUMNS), MODERN_GROUP_RECORDS, cluster)
+    kernel = partial(decoded, modern_row, MODERN_COLUMNS)
+    return _stage(records, fn.col("key") >= fn.lit(_AFTER_METADATA), kernel, MODERN_GROUP_RECORDS, cluster)
 
 
 def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
@@ -59,7 +56,7 @@ def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
 
     A generation with damaged bytes of a member is in this table and in `group_generations`.
     """
-    return _stage(check_columns(records, "records"), _error_batches, DECODE_ERRORS, cluster)
+    return _stage(records, fn.lit(True), _error_batches, DECODE_ERRORS, cluster)
 
 
 def decoded(
@@ -84,6 +81,6 @@ def _error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_pylist(rows, schema=ERROR_COLUMNS)
 
 
-def _stage(raw: DataFrame, kernel: _Kernel, schema: pa.Schema, cluster: str) -> DataFrame:
-    decoded = raw.mapInArrow(kernel, from_arrow_schema(schema.remove(0)))
+def _stage(records: DataFrame, chosen: Column, kernel: _Kernel, schema: pa.Schema, cluster: str) -> DataFrame:
+    decoded = check_columns(records, "records").where(chosen).mapInArrow(kernel, from_arrow_schema(schema.remove(0)))
     return decoded.select(fn.lit(cluster).alias("cluster"), *schema.names[1:])

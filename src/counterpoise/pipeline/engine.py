@@ -1,11 +1,5 @@
 """The one path of every audit: scan, Spark's shuffle by bucket of groups, fold, rank.
 
-    input splits, rows of a DataFrame, states of an earlier update
-        -> scan.scan         offset_commits, decode_errors; blocks of commit aggregates and raw group records
-        -> repartition by bucket, sort within partitions
-        -> fold.task         all other tables; the states for the next update
-        -> findings.ranking  findings, actions
-
 A whole audit is an update from no state. Tasks write the files of tables and return manifests; a file that no manifest names (of
 a task that failed or ran twice) is ignored.
 
@@ -34,8 +28,7 @@ from counterpoise.pipeline.fold.task import ClusterFold
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import GroupFilter
-from counterpoise.pipeline.scan.offset_spans import Flush, chunk_starts, overlapping, refuse_duplicates
-from counterpoise.pipeline.scan.read import raw_batches
+from counterpoise.pipeline.scan.offset_spans import Flush, chunk_starts, overlapping
 from counterpoise.pipeline.scan.scan import ScanSpec
 from counterpoise.pipeline.scan.splits import InputSplit, plan_splits, splits_before
 from counterpoise.pipeline.session import configured
@@ -115,11 +108,10 @@ class Engine:
         specs = self._scan_specs()
         unsorted = self._scan(specs, set())
         if unsorted:
-            for name, partition in sorted(unsorted.items()):
-                self._refuse_duplicates(name, partition)
             self.close()
-            # No record occurs twice, but they are not in the order of the log: Spark sorts them first.
-            self._scan(specs, set(unsorted))
+            # They are not in the order of the log: Spark sorts them first. What is still not in order may be there twice.
+            for name, partition in sorted(self._scan(specs, set(unsorted)).items()):
+                self._refuse_duplicates(name, partition)
 
     def _scan(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> dict[str, int]:
         """Scan all clusters, those in `sort` sorted. Returns cluster -> a log partition that is out of order."""
@@ -187,16 +179,14 @@ class Engine:
         return (self._range(len(splits)), splits) if given is None else (given, None)
 
     def _refuse_duplicates(self, name: str, partition: int) -> None:
-        if self.clusters[name].source.records is None:
-            columns, splits = ("partition", "offset"), self._splits_of(name)
-            refuse_duplicates(((one.groups[0][0], batch) for one in splits for batch in raw_batches(one, columns)), partition)
-            return
         counted = self._raw_records(name).where(fn.col("partition") == partition).groupBy("offset").count().where("count > 1")
         repeats = counted.agg(fn.sum(fn.col("count") - 1).alias("n"), fn.min("offset").alias("first")).collect()[0]
         if repeats["n"]:
             words = f"{repeats['n']:,} records of log partition {partition} are there more than once"
             place = f"the first at offset {repeats['first']}; drop the repeats, or give overlapping recordings one by one"
-            raise CaptureError(f"cluster {name}: {words}, {place}")
+            source = self.clusters[name].source
+            where = source.place if source.records is None else f"cluster {name}"
+            raise CaptureError(f"{where}: {words}, {place}")
 
     def _range(self, count: int) -> DataFrame:
         return self._spark.range(0, count, 1, max(count, 1))

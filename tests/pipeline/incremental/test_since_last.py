@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline import audit as auditing
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.incremental.saved import identity_of
 from tests.pipeline.conftest import SHOP, rows_of
@@ -63,9 +64,10 @@ def test_what_final_rows_did_not_know_makes_all_be_read_again(pieces: Pieces) ->
     assert sum(by_number) == len(rows_of(pieces.whole, "offset_commits"))
 
 
-def test_with_nothing_new_nothing_is_written(spark: SparkSession, pieces: Pieces) -> None:
+def test_with_nothing_new_nothing_is_written_and_no_session_is_started(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditing, "local_session", None)
     before = written(pieces.out)
-    result = audit(spark, {"default": pieces.folder}, pieces.out, since_last=True)
+    result = audit(None, {"default": pieces.folder}, pieces.out, since_last=True)
     assert result.nothing_new
     assert result.summary == pieces.updates[-1].summary
     assert written(pieces.out) == before

@@ -49,12 +49,10 @@ class DiskSeries(Series):
         scratch = self._store / f"tmp-{self._kind}-{piece.name}"
         try:
             self._finish(scratch, batches, state)
-            if self._link.is_symlink():
-                scratch.rename(self._place(piece))
-                _sync(Path(self.folder))
-            else:
-                Path(self.folder).mkdir(exist_ok=True)
-                scratch.rename(self._place(piece))
+            Path(self.folder).mkdir(exist_ok=True)
+            scratch.rename(self._place(piece))
+            _sync(Path(self.folder))
+            if not self._link.is_symlink():
                 self._replace_link(self._generation)
         except OSError:
             scratch.unlink(missing_ok=True)

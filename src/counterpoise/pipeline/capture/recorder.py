@@ -63,7 +63,10 @@ class Recorder(Recording):
                 consumer.close()
                 if sampler is not None:
                     sampler.stop()
-            self._finish(folder)
+            self._write(folder, patient=False)
+            self._compact(folder)
+            self._count_missing(folder)
+            self._report_status()
         return self.status
 
     def _begin(self, folder: CaptureFolder) -> Sample:
@@ -199,12 +202,6 @@ class Recorder(Recording):
     @property
     def _position(self) -> dict[str, Any]:
         return to_json(self._at)
-
-    def _finish(self, folder: CaptureFolder) -> None:
-        self._write(folder, patient=False)
-        self._compact(folder)
-        self._count_missing(folder)
-        self._report_status()
 
     def _count_missing(self, folder: CaptureFolder) -> None:
         """When the history from before the recording is written, count its offsets without a record."""

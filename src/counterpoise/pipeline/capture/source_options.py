@@ -87,28 +87,13 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
     topics = tuple(sorted({topic.strip() for topic in words.get("subscribe", OFFSETS_TOPIC).split(",") if topic.strip()}))
     if not topics:
         raise OptionError("subscribe: expected at least one topic")
-    return Options(
-        Settings(kafka),
-        topics,
-        start,
-        parse_positions("endingOffsets", words.get("endingoffsets", "latest")),
-        _limit(words.get("maxoffsetspertrigger")),
-        _flag("failOnDataLoss", words.get("failondataloss", "true")),
-    )
-
-
-def _limit(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not text.isdecimal() or int(text) < 1:
+    limit, strict = words.get("maxoffsetspertrigger"), words.get("failondataloss", "true").lower()
+    if limit is not None and not (limit.isdecimal() and int(limit)):
         raise OptionError("maxOffsetsPerTrigger: expected a whole number above 0")
-    return int(text)
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise OptionError(f"{name}: expected true or false")
-    return text.lower() == "true"
+    if strict not in ("true", "false"):
+        raise OptionError("failOnDataLoss: expected true or false")
+    end = parse_positions("endingOffsets", words.get("endingoffsets", "latest"))
+    return Options(Settings(kafka), topics, start, end, None if limit is None else int(limit), strict == "true")
 
 
 def warn_of_tails(options: Options, stable: Mapping[Partition, int], logged: set[str] | None = None) -> None:

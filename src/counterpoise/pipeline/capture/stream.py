@@ -68,12 +68,6 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The records of one range."""
         return self._options.read(partition)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: the position is in Spark's checkpoint, and nothing is written to the cluster."""
-
-    def stop(self) -> None:
-        """Do nothing: no resource is open between calls."""
-
     def _now(self) -> dict[Partition, int]:
         cluster = self._options.cluster
         offsets = cluster.offsets(cluster.partitions(self._options.topics), self._options.latest)

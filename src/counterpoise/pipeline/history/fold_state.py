@@ -17,7 +17,7 @@ from counterpoise.pipeline.history.causes import Difference
 
 __all__ = ["FOLD_VERSION", "from_text", "to_text"]
 
-FOLD_VERSION = 12
+FOLD_VERSION = 13
 """Version of the saved states of all folds; increased when a field changes."""
 _MARK = "\0"
 """A key that no record can contain; its value is the type of the value beside it."""

@@ -8,16 +8,7 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "NOBODY",
-    "Handover",
-    "Owners",
-    "count_moves",
-    "count_revoked",
-    "owners_of",
-    "with_withheld",
-    "without_unused_codes",
-]
+__all__ = ["NOBODY", "Handover", "Owners", "count_moves", "count_revoked", "owners_of", "with_withheld", "without_unused_codes"]
 
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
 """Topic -> code of the owner per partition index, NOBODY: none."""

@@ -13,7 +13,6 @@ from counterpoise.pipeline.engine import ClusterInput, Engine
 from counterpoise.pipeline.fold.ends_file import EndsFile, samples_of
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
 from counterpoise.pipeline.incremental.snapshot import (
-    changed_files,
     check_same_capture,
     files_of,
     first_record,
@@ -85,9 +84,11 @@ class Update:
             if is_local(work.state)
             else (scratch / f"ends-{uuid4().hex}.bin").__str__
         )
+        now = self.clusters[name].files
+        changed = (file for file in source.files.records if last.files.get(file) != now[file])
         ends = samples_of(source.files, new_file, self._scope.window, before, last.watermark)
         return ClusterInput(
-            replace(source, files=changed_files(source.files, last.files, self.clusters[name].files)),
+            replace(source, files=replace(source.files, records=tuple(changed))),
             ends,
             begin={int(partition): at for partition, at in last.positions.items()},
             # Samples come in the order of time: no later one is between earlier commits.
@@ -120,7 +121,7 @@ class Update:
             now.lives = ends.lives_of_topics()
             now.groups = engine.groups.get(name, {})
             in_scope = any(now.groups[group] and not before for group, before in last.groups.items())
-            now.begin = last.begin if last.positions else self._begin(name)
+            now.begin = last.begin if last.positions else first_record(self._captures[name].files)
             # Of the records before the window the newest of each key count; which they are is known when all are read.
             early = any(one["early"] for one in manifests)
             if (named or late or early or in_scope or recreated(last, now)) and self._still_complete(name, last.begin):
@@ -133,11 +134,8 @@ class Update:
         It has if its first record is as old as before, or older (the clock of a broker was set back). If retention has dropped
         records, what was written from them stays as it is.
         """
-        now = self._begin(name)
+        now = first_record(self._captures[name].files)
         return now == begin or (now is not None and begin is not None and now < begin)
-
-    def _begin(self, name: str) -> int | None:
-        return first_record(self._captures[name].files)
 
     def _set_positions(self, name: str, engine: Engine) -> None:
         last, now = self._last[name], self.clusters[name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,15 +19,7 @@ from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import time_spans
 from counterpoise.pipeline.storage.files import file_infos, parquet_footers
 
-__all__ = [
-    "changed_files",
-    "check_same_capture",
-    "files_of",
-    "first_record",
-    "read_until",
-    "recreated",
-    "watermark_of",
-]
+__all__ = ["check_same_capture", "files_of", "first_record", "read_until", "recreated", "watermark_of"]
 
 _DELAY = timedelta(seconds=60) // timedelta(microseconds=1)
 """60 s in microseconds. Commits are written within seconds, so no record that comes later than this is older than the sample."""
@@ -39,11 +30,6 @@ def files_of(files: CaptureFiles) -> FileMarks:
     """Files of records and samples: size, and time of the last change in nanoseconds."""
     infos = {file: file_infos(file)[file] for file in (*files.records, *files.ends)}
     return {file: [info.size, info.mtime_ns] for file, info in infos.items()}
-
-
-def changed_files(files: CaptureFiles, last: Mapping[str, Sequence[int]], now: Mapping[str, Sequence[int]]) -> CaptureFiles:
-    """The files without those of records that did not change since the last audit."""
-    return replace(files, records=tuple(file for file in files.records if list(last.get(file, ())) != list(now[file])))
 
 
 def first_record(files: CaptureFiles) -> int | None:

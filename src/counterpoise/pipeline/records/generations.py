@@ -16,14 +16,7 @@ from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicP
 from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
 
-__all__ = [
-    "AT_ONCE",
-    "GENERATION_COLUMNS",
-    "generation_row",
-    "member_faults",
-    "portions",
-    "topic_partitions",
-]
+__all__ = ["AT_ONCE", "GENERATION_COLUMNS", "generation_row", "member_faults", "portions", "topic_partitions"]
 
 GENERATION_COLUMNS = GROUP_GENERATIONS.remove(0)
 """`GROUP_GENERATIONS` without the cluster."""

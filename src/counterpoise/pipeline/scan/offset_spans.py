@@ -1,21 +1,18 @@
-"""Duplicate records and records out of order, found from spans of offsets; offsets are read only if spans overlap."""
+"""Records out of order, or twice, found from spans of offsets; and the times at which chunks may begin."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from counterpoise.errors import CaptureError
-from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.records.place import POLLED
 
-__all__ = ["Flush", "OffsetSpans", "chunk_starts", "overlapping", "refuse_duplicates"]
+__all__ = ["Flush", "OffsetSpans", "chunk_starts", "overlapping"]
 
 
 @dataclass
@@ -27,7 +24,9 @@ class OffsetSpans:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the next records, in O(n). Records without a place in the log, and records made from polls, are ignored."""
-        partition, offset = _placed(batch)
+        placed = pa.table(batch.select(["partition", "offset"])).drop_null()
+        read = placed["partition"].to_numpy() != POLLED
+        partition, offset = (column.to_numpy()[read] for column in placed.columns)
         if not len(partition):
             return
         few = partition.min() >= 0 and partition.max() <= np.iinfo(np.int16).max
@@ -49,13 +48,6 @@ class OffsetSpans:
     def listed(self) -> list[list[int]]:
         """Log partition, first and last offset; an empty span if they do not rise."""
         return [[one, *((0, -1) if one in self.mixed else span)] for one, span in sorted(self.seen.items())]
-
-
-def _placed(batch: pa.RecordBatch) -> tuple[Any, Int64]:
-    placed = pa.table(batch.select(["partition", "offset"])).drop_null()
-    partition, offset = (column.to_numpy() for column in placed.columns)
-    read = partition != POLLED
-    return (partition, offset) if read.all() else (partition[read], offset[read])
 
 
 Flush = tuple[int, Sequence[Sequence[int]]]
@@ -93,20 +85,3 @@ def chunk_starts(flushes: Iterable[Flush]) -> list[int]:
         for partition, _, end in spans:
             last[partition] = max(end, last.get(partition, end))
     return starts
-
-
-def refuse_duplicates(records: Iterable[tuple[str, pa.RecordBatch]], partition: int) -> None:
-    """Raise a `CaptureError` if a log partition has an offset more than once.
-
-    `records`: the file of each batch, and columns ``partition, offset``; all records of a cluster.
-    """
-    parts = []
-    for file, batch in records:
-        of_row, offset = _placed(batch)
-        parts.append((file, offset[of_row == partition]))
-    offsets = np.sort(np.concatenate([one for _, one in parts]))
-    again = offsets[1:][offsets[1:] == offsets[:-1]]
-    if len(again):
-        where = " and ".join(sorted({file for file, one in parts if (one == again[0]).any()}))
-        words = f"{len(again):,} records of log partition {partition} are there more than once, the first at offset {again[0]}"
-        raise CaptureError(f"{where}: {words}; drop the repeats, or give overlapping recordings one by one")

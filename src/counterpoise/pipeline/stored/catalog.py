@@ -93,9 +93,6 @@ def add(table: DataFrame, name: str, target: Catalog, ended: Collection[tuple[st
 
     Tables without a key (not in `KEYS`): stored rows of clusters and days in `ended` are deleted,
     even if there are no new ones. Raises `CaptureError` if Spark cannot write the table.
-
-    The table is created empty and filled by `insertInto`, which all formats support. If a job that creates and fills a table is
-    killed, it leaves files that no catalog knows, and a name that cannot be used again.
     """
     spark, full = table.sparkSession, target.table(name)
     with _catalog_errors(_plain(full)), configured(spark, _WRITING):

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.storage.files import absolute, exists, filesystem_of, first_line, list_files
+from counterpoise.pipeline.stored.manifest import Manifest, load_manifest
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
-
-    from counterpoise.pipeline.stored.manifest import Manifest
 
 __all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", "day_folder", "table_files"]
 
@@ -48,9 +51,6 @@ def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str
     `table` is its folder, ``OUT/tables/NAME``; `manifest` is that of the output folder, if the caller has it. If the folder has
     no manifest, all files that are not hidden are returned.
     """
-    from counterpoise.pipeline.storage.files import absolute, exists, list_files
-    from counterpoise.pipeline.stored.manifest import load_manifest
-
     place = absolute(table)
     out, _, name = place.rpartition("/tables/")
     manifest = manifest or (load_manifest(out) if out else None)
@@ -66,11 +66,7 @@ def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
 
     The types of these two columns are fixed and not inferred: the name of a cluster may be 2026.
     """
-    import pyarrow as pa
     import pyarrow.dataset as ds
-
-    from counterpoise.pipeline.schemas import TABLES
-    from counterpoise.pipeline.storage.files import absolute, filesystem_of, first_line
 
     store, _ = filesystem_of(str(table))
     files = [filesystem_of(file)[1] for file in table_files(table, manifest)]

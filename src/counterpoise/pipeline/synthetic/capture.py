@@ -171,11 +171,6 @@ def _write_log_ends(file: str, fleet: Fleet, topics: list[TopicPlan]) -> None:
 
 def _topics_json(topics: list[TopicPlan]) -> str:
     about = {
-        topic.name: {
-            "internal": False,
-            "partitions": topic.partitions,
-            "topic_id": uuid_text(topic.topic_id),
-        }
-        for topic in topics
+        topic.name: {"internal": False, "partitions": topic.partitions, "topic_id": uuid_text(topic.topic_id)} for topic in topics
     }
     return json.dumps(about, indent=1) + "\n"

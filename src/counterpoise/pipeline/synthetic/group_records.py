@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 
 import numpy as np
 
-from counterpoise.model.problem import Int32
+from counterpoise.model.problem import Int32, Problem
 from counterpoise.pipeline.synthetic.fleet import GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.lives import Person, Step
+from counterpoise.snapshot.names import named
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, encode_assignment, encode_subscription
 from counterpoise.wire.offsets_topic import GroupKey, MemberKey, RecordType, encode_key, encode_value
 from counterpoise.wire.offsets_topic.records import VALUES
@@ -49,7 +49,8 @@ def group_records(plan: GroupPlan, topics: list[TopicPlan], steps: Iterable[Step
 class _Writer:
     def __init__(self, plan: GroupPlan, topics: list[TopicPlan]) -> None:
         self._plan, self._topics = plan, topics
-        self._starts = np.cumsum([0] + [topic.partitions for topic in topics])
+        starts = np.cumsum([0] + [topic.partitions for topic in topics])
+        self._shape = Problem(1, starts, np.arange(len(topics) + 1), np.zeros(len(topics), np.int32))
         self._names = tuple(topic.name for topic in topics)
         self._were: dict[str, tuple[TopicPartitionIds, ...]] = {}
         self.key = encode_key(RecordType.GROUP_METADATA, GroupKey(plan.name))
@@ -133,17 +134,8 @@ class _Writer:
 
     def _listed(self, owner: Int32, step: Step) -> list[tuple[TopicPartitions, ...]]:
         """Topics and partitions of each member, in order."""
-        order = np.argsort(owner, kind="stable")
-        bounds = np.searchsorted(owner[order], np.arange(len(step.people) + 1)).tolist()
-        return [self._pairs(order[first:last]) for first, last in pairwise(bounds)]
-
-    def _pairs(self, held: np.ndarray) -> tuple[TopicPartitions, ...]:
-        cuts = np.searchsorted(held, self._starts).tolist()
-        return tuple(
-            (name, tuple((held[first:last] - self._starts[at]).tolist()))
-            for at, (name, first, last) in enumerate(zip(self._names, cuts, cuts[1:], strict=False))
-            if last > first
-        )
+        held = named(self._shape, owner, [person.member for person in step.people], self._names)
+        return [tuple((topic, tuple(listed)) for topic, listed in topics.items()) for topics in held.values()]
 
     def _by_id(self, step: Step) -> list[tuple[TopicPartitionIds, ...]]:
         ids = {topic.name: topic.topic_id for topic in self._topics}
