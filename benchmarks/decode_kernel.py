@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.wire.columns import BinaryColumn, pack_slices
-from counterpoise.wire.offsets_topic import decode_record
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
+from counterpoise.wire.offsets_topic.records import decode_record
 
 __all__ = ["column", "decode_arrow", "main"]
 

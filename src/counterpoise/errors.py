@@ -44,9 +44,9 @@ __all__ = [
 _LONGEST = 2_000
 
 
-def some(words: Sequence[str]) -> str:
-    """The first five of a list for a message, and how many more there are."""
-    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
+def some(words: Sequence[str], most: int = 5) -> str:
+    """The first of a list for a message, and how many more there are."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
 class CounterpoiseError(Exception):

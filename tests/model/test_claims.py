@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoise.model.claims import settle, subscribes
+from counterpoise.model.claims import settle
 from counterpoise.model.problem import CONTESTED, UNOWNED, Problem
 from tests.strategies import problems, subscribers_of
 
@@ -90,11 +90,12 @@ def test_cleaned_claims_are_those_of_members_that_subscribe(problem: Problem) ->
 
 
 @pytest.mark.parametrize("dense_cells", [50_000_000, 0], ids=["dense table", "sparse look-up"])
-def test_subscribes_agrees_with_a_set(dense_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_who_subscribe_keep_their_claims(dense_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every member claims one partition of every topic."""
     monkeypatch.setattr("counterpoise.model.claims.DENSE_CELLS", dense_cells)
     rng = np.random.default_rng(7)
     table = rng.random((6, 9)) < 0.4
     start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
-    subscriber = np.nonzero(table)[1].astype(np.int32)
-    topic, member = (axis.ravel() for axis in np.meshgrid(np.arange(6), np.arange(9), indexing="ij"))
-    assert subscribes(topic, member.astype(np.int32), start, subscriber, 9).tolist() == table.ravel().tolist()
+    member = np.tile(np.arange(9), 6)
+    problem = Problem(9, np.arange(7) * 9, start, np.nonzero(table)[1], member)
+    assert problem.previous_owner.tolist() == np.where(table.ravel(), member, UNOWNED).tolist()

@@ -17,7 +17,7 @@ from counterpoise.pipeline.records.errors import error_rows
 from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
 from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
-from counterpoise.wire.offsets_topic import decode_record
+from counterpoise.wire.offsets_topic.records import decode_record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _offset = count()

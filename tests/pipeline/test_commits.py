@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from counterpoise.wire.offsets_topic import OffsetKey, RecordType, encode_key, encode_value, uuid_text
-from counterpoise.wire.offsets_topic.values import OffsetCommitValue
+from counterpoise.wire.offsets_topic.keys import OffsetKey, RecordType, encode_key
+from counterpoise.wire.offsets_topic.records import encode_value
+from counterpoise.wire.offsets_topic.values import OffsetCommitValue, uuid_text
 from tests.pipeline.rows import commit_batch, undecided
 
 STAMP = datetime(2026, 1, 1, tzinfo=UTC)

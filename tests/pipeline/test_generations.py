@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from counterpoise.pipeline.history.inputs import replayable
-from counterpoise.wire.offsets_topic import RecordType, decode_record
-from counterpoise.wire.offsets_topic.records import Record, encode_value
+from counterpoise.wire.offsets_topic.keys import RecordType
+from counterpoise.wire.offsets_topic.records import Record, decode_record, encode_value
 from counterpoise.wire.offsets_topic.values import GroupMetadataValue
 from tests.pipeline.rows import errors_in, generation_rows
 

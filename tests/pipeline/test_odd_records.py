@@ -20,9 +20,8 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from counterpoise.wire.consumer_protocol import decode_subscription, encode_subscription
-from counterpoise.wire.offsets_topic import Record, decode_record
 from counterpoise.wire.offsets_topic.keys import RecordType
-from counterpoise.wire.offsets_topic.records import encode_value
+from counterpoise.wire.offsets_topic.records import Record, decode_record, encode_value
 from counterpoise.wire.offsets_topic.values import GroupMetadataValue
 from tests.pipeline.conftest import data_frames, rows_of
 from tests.pipeline.incremental.pieces import ENDS, RECORDS, comparable_rows

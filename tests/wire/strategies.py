@@ -7,17 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from counterpoise.wire.offsets_topic import (
-    VALUES,
-    GroupKey,
-    Key,
-    MemberKey,
-    OffsetKey,
-    RecordType,
-    RegexKey,
-    encode_key,
-    encode_value,
-)
+from counterpoise.wire.offsets_topic.keys import GroupKey, Key, MemberKey, OffsetKey, RecordType, RegexKey, encode_key
+from counterpoise.wire.offsets_topic.records import VALUES, encode_value
 from counterpoise.wire.offsets_topic.schema import Array, Struct, WireType
 
 __all__ = ["bent", "keys", "raw_records", "texts", "typed_values", "versions"]

@@ -12,21 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from counterpoise.wire.columns import BinaryColumn, not_utf8, pack_slices
-from counterpoise.wire.offsets_topic import (
-    ZERO_UUID,
-    Fault,
-    OffsetKey,
-    Record,
-    RecordType,
-    Tombstone,
-    Undecodable,
-    decode_record,
-    encode_key,
-    encode_value,
-)
 from counterpoise.wire.offsets_topic import batch as batch_module
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
-from counterpoise.wire.offsets_topic.values import LegacyOffsetCommitValue, OffsetCommitValue
+from counterpoise.wire.offsets_topic.keys import OffsetKey, RecordType, encode_key
+from counterpoise.wire.offsets_topic.records import Fault, Record, Tombstone, Undecodable, decode_record, encode_value
+from counterpoise.wire.offsets_topic.values import ZERO_UUID, LegacyOffsetCommitValue, OffsetCommitValue
 from tests.wire.strategies import bent, raw_records, texts, typed_values, versions
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "consumer_offsets.parquet"

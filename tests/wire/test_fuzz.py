@@ -18,16 +18,8 @@ from counterpoise.wire.consumer_protocol import (
     encode_subscription,
     grouped,
 )
-from counterpoise.wire.offsets_topic import (
-    Fault,
-    Record,
-    RecordType,
-    Undecodable,
-    decode_key,
-    decode_record,
-    decode_value,
-    encode_value,
-)
+from counterpoise.wire.offsets_topic.keys import RecordType, decode_key
+from counterpoise.wire.offsets_topic.records import Fault, Record, Undecodable, decode_record, decode_value, encode_value
 from counterpoise.wire.user_data import (
     Claims,
     StickyData,

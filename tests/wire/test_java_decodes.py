@@ -23,7 +23,7 @@ import pytest
 from counterpoise.errors import WireError
 from counterpoise.pipeline.capture.backup.dump_json import struct_of
 from counterpoise.wire.consumer_protocol import decode_assignment, decode_subscription
-from counterpoise.wire.offsets_topic import VALUES, Record, Tombstone, Undecodable, decode_record
+from counterpoise.wire.offsets_topic.records import VALUES, Record, Tombstone, Undecodable, decode_record
 from tests.java import jdk_home
 from tests.kafka_broker import LIBS, SETTINGS
 

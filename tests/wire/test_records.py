@@ -10,23 +10,18 @@ import pytest
 
 from counterpoise.errors import WireError
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, decode_assignment, decode_subscription
-from counterpoise.wire.offsets_topic import (
+from counterpoise.wire.offsets_topic import values as v
+from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, OffsetKey, RecordType, RegexKey, encode_key
+from counterpoise.wire.offsets_topic.records import (
     Fault,
-    GroupKey,
-    MemberKey,
-    OffsetKey,
     Record,
-    RecordType,
-    RegexKey,
     Tombstone,
     Undecodable,
     decode_record,
     decode_value,
-    encode_key,
     encode_value,
-    uuid_text,
 )
-from counterpoise.wire.offsets_topic import values as v
+from counterpoise.wire.offsets_topic.values import uuid_text
 
 SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "consumer_offsets.parquet"
 

@@ -22,20 +22,18 @@ _FEW_MEMBERS = 16
 __all__ = ["LAG", "assign_by_lag"]
 
 
-def assign_by_lag(problem: Problem, *, scope: str = "topic") -> Int32:
+def assign_by_lag(
+    problem: Problem,
+    *,
+    # What "fewest partitions" and "least lag" count: those of the topic at hand ("topic"), as the prototype of that name does, or
+    # all that the member has been given so far ("total")
+    scope: str = "topic",
+) -> Int32:
     """Owners by the rule of KAFKA-5337, int32[P].
 
     Topic by topic, in name order: its partitions by lag, largest first (ties: lower index first), each to the
     subscribed member with the fewest partitions, then the least lag, then the first id.
 
-    Parameters
-    ----------
-    scope : {"topic", "total"}
-        What "fewest partitions" and "least lag" count: those of the topic at hand, as the prototype of that name
-        does, or all that the member has been given so far.
-
-    Notes
-    -----
     Guarantee: equal to the rule, partition by partition. Without `Problem.lag` every lag is 0 and only counts
     matter; history, racks and capacities play no part. Cost: O(P log P + S log S) and one sort of the subscribers
     per round (a round gives every subscriber one partition); for few subscribers, or scope "total", a heap step per

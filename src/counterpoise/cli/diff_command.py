@@ -10,6 +10,7 @@ import click
 
 from counterpoise.cli.inputs import need
 from counterpoise.cli.render import console, say, table_of
+from counterpoise.errors import some
 
 __all__ = ["command"]
 
@@ -58,7 +59,7 @@ def _print(found: Mapping[str, Any]) -> None:
     console().print(table_of("", ["fleet", "OUT1", "OUT2"], rows, numeric=["OUT1", "OUT2"]))
     for name in ("new", "gone"):
         if groups[name]:
-            say(f"{name} groups ({len(groups[name])}): {_listed(groups[name])}")
+            say(f"{name} groups ({len(groups[name])}): {some(groups[name], _SHOWN)}")
     columns = ["group", "what changed", "rebalances a day", "stopped a day", "lag", "verdict"]
     names = ("rebalances_per_day", "stopped_seconds_per_day", "lag")
     _table("changed groups", columns, [
@@ -85,10 +86,6 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]])
         console().print(table_of(f"{title} ({len(rows)})", columns, rows[:_SHOWN]))
         if len(rows) > _SHOWN:
             say(f"{len(rows) - _SHOWN} more are not shown; --json prints all")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _pair(was: object, now: object) -> str:

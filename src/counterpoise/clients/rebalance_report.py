@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from counterpoise.errors import OptionError
+from counterpoise.errors import OptionError, some
 
 if TYPE_CHECKING:
     from counterpoise.planning.lead import Lead
@@ -150,6 +150,4 @@ def _log_rebalance(seen: Rebalance) -> None:
 
 
 def _names(partitions: Iterable[tuple[str, int]]) -> str:
-    listed = [f"{topic}-{index}" for topic, index in partitions]
-    more = [f"{len(listed) - _MOST_NAMES} more"] if len(listed) > _MOST_NAMES else []
-    return ", ".join(listed[:_MOST_NAMES] + more) or "nothing"
+    return some([f"{topic}-{index}" for topic, index in partitions], _MOST_NAMES) or "nothing"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from counterpoise.errors import some
 from counterpoise.explanation.facts import Behind, Facts, gather
 from counterpoise.laws.names import AnyPlan
 from counterpoise.model.problem import CONTESTED
@@ -144,12 +145,9 @@ def _claims_that_lost(facts: Facts, names: Sequence[str]) -> list[str]:
         return []
     newest = facts.claims[0]
     stale = [claim for claim in facts.claims if claim.generation < newest.generation]
-    ages = ", ".join(f"{names[claim.member]} ({_of_generation(claim.generation)})" for claim in stale[:3])
-    more = f" and {len(stale) - 3} more" if len(stale) > 3 else ""
+    ages = some([f"{names[claim.member]} ({_of_generation(claim.generation)})" for claim in stale], 3)
     against = names[newest.member] if facts.holder >= 0 else "its rivals"
-    return [
-        f"The claim of {ages}{more} is older than that of {against} ({_of_generation(newest.generation)}) and does not count."
-    ]
+    return [f"The claim of {ages} is older than that of {against} ({_of_generation(newest.generation)}) and does not count."]
 
 
 def _waiting(facts: Facts, names: Sequence[str]) -> list[str]:

@@ -72,6 +72,7 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
     listed = {Claim(member, int(settled.generation[member])) for member in sorted(set(settled.claim_member[mine].tolist()))}
     load = loads(problem.n_members, owner)
     target = int(owner[at])
+    strategy = plan.strategy if isinstance(plan, Plan | WrittenPlan) else None
     return Facts(
         name=f"{topic}-{partition}",
         topic=topic,
@@ -82,17 +83,13 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
         target=target,
         given=[target] if isinstance(plan, Plan) and target >= 0 else _given(group, plan, topic, partition),
         waits=isinstance(plan, Plan) and partition in plan.withheld.get(topic, ()),
-        strategy=_strategy(plan),
+        strategy=strategy,
         load=load,
         claimed=loads(problem.n_members, claims),
         capacity=problem.capacity,
         marginal=marginal_costs(load, problem.capacity),
-        behind=_behind(problem, owner, claims, at, _strategy(plan)),
+        behind=_behind(problem, owner, claims, at, strategy),
     )
-
-
-def _strategy(plan: AnyPlan) -> str | None:
-    return plan.strategy if isinstance(plan, (Plan, WrittenPlan)) else None
 
 
 def _behind(problem: Problem, owner: Int32, claims: Int32, at: int, strategy: str | None) -> Behind | None:

@@ -18,9 +18,10 @@ def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list
     Raises `ProblemError` if `owner` is not an integer array of length P.
     """
     check_shape(problem, owner)
-    allowed = keepers(owner, problem.topic_start, problem.subscriber_start, problem.subscriber, problem.n_members)
     words = Words(problem) if words is None else words
-    return of_partitions("valid", owner != allowed, "given to a member that does not subscribe to the topic", words, owner)
+    return of_partitions(
+        "valid", owner != keepers(owner, problem), "given to a member that does not subscribe to the topic", words, owner
+    )
 
 
 def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from counterpoise.model.claims import keepers
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["Runs", "owned_by_subscribers", "subscribed", "topic_spreads", "within_topics"]
+__all__ = ["Runs", "subscribed", "topic_spreads", "within_topics"]
 
 
 class Runs:
@@ -74,13 +74,7 @@ def topic_spreads(
 def within_topics(problem: Problem, owner: Int32) -> Int64:
     """`topic_spreads` of one plan, int64[T]; owners that do not subscribe to a topic do not count for it."""
     topic = problem.topic_of_partition().astype(np.int64)
-    mine = owned_by_subscribers(problem, owner)
-    return topic_spreads(topic, mine, np.diff(problem.subscriber_start), max(problem.n_members, 1))
-
-
-def owned_by_subscribers(problem: Problem, owner: Int32) -> Int32:
-    """`owner` with UNOWNED for members that do not subscribe to the topic, int32[P]; a new array only if it differs."""
-    return keepers(owner, problem.topic_start, problem.subscriber_start, problem.subscriber, problem.n_members)
+    return topic_spreads(topic, keepers(owner, problem), np.diff(problem.subscriber_start), max(problem.n_members, 1))
 
 
 def subscribed(problem: Problem) -> npt.NDArray[np.bool_]:

@@ -12,8 +12,9 @@ from counterpoise.laws.balance import alike
 from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_floor
 from counterpoise.metrics.figures import Metrics, Query
-from counterpoise.metrics.runs import Runs, owned_by_subscribers, subscribed, topic_spreads
+from counterpoise.metrics.runs import Runs, subscribed, topic_spreads
 from counterpoise.model.arrays import sums_by_code
+from counterpoise.model.claims import keepers
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
 __all__ = ["OfPair", "OfPlan", "Table"]
@@ -125,7 +126,7 @@ class Table:
         if not all(self.everybody):
             owner = np.concatenate(
                 [
-                    one if self.everybody[group] else owned_by_subscribers(self.groups[group], one)
+                    one if self.everybody[group] else keepers(one, self.groups[group])
                     for one, group in zip(self.plans, self.group_of_plan, strict=True)
                 ]
             )

@@ -10,12 +10,17 @@ Rules (KIP-341, KIP-429, refined as Kafka clients since 3.5 do):
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.arrays import CONTESTED, UNOWNED, Int32, Int64, locked
 
-__all__ = ["DENSE_CELLS", "holders", "keepers", "settle", "subscribes"]
+if TYPE_CHECKING:
+    from counterpoise.model.problem import Problem
+
+__all__ = ["DENSE_CELLS", "holders", "keepers", "settle"]
 
 DENSE_CELLS = 50_000_000
 """Largest members x topics table of booleans that is worth its memory (50 MB)."""
@@ -42,23 +47,22 @@ def settle(
     return holder
 
 
-def keepers(claims: Int32, topic_start: Int64, subscriber_start: Int64, subscriber: Int32, n_members: int) -> Int32:
+def keepers(claims: Int32, problem: Problem) -> Int32:
     """Who may keep each partition, int32[P], read-only: the member that claims it if it subscribes to the topic, else UNOWNED.
 
-    `claims` may hold any code; the other arrays are as in `Problem`. `claims` itself is returned if nothing changes.
+    `claims` may hold any code; of the problem only its subscriptions count. `claims` itself is returned if nothing changes.
     O(P), with different subscriptions O(P + S).
     """
     least, most = int(claims.min(initial=UNOWNED)), int(claims.max(initial=UNOWNED))
     if most < 0 and least >= UNOWNED:
         return claims
-    everybody = len(subscriber) == (len(topic_start) - 1) * n_members
-    if everybody and least >= UNOWNED and most < n_members:
+    everybody = len(problem.subscriber) == problem.n_topics * problem.n_members
+    if everybody and least >= UNOWNED and most < problem.n_members:
         return claims
-    valid = (claims >= 0) & (claims < n_members)
+    valid = (claims >= 0) & (claims < problem.n_members)
     if not everybody:
         at = np.flatnonzero(valid)
-        topic = np.repeat(np.arange(len(topic_start) - 1), np.diff(topic_start))[at]
-        valid[at] = subscribes(topic, claims[at], subscriber_start, subscriber, n_members)
+        valid[at] = _subscribes(problem.topic_of_partition()[at], claims[at], problem)
     kept = np.where(valid, claims, np.int32(UNOWNED))
     return claims if least >= UNOWNED and np.array_equal(kept, claims) else locked(kept)
 
@@ -71,14 +75,13 @@ def holders(claims: Int32, n_members: int) -> Int32:
     return locked(np.where((claims >= CONTESTED) & (claims < n_members), claims, np.int32(UNOWNED)))
 
 
-def subscribes(topic: Int64, member: Int32, subscriber_start: Int64, subscriber: Int32, n_members: int) -> npt.NDArray[np.bool_]:
+def _subscribes(topic: Int32, member: Int32, problem: Problem) -> npt.NDArray[np.bool_]:
     """For pairs of topic and member codes: does the member subscribe to the topic?
 
     Returns bool of the pairs' length. O(pairs + S) with a dense table; beyond 50 million cells O(pairs log S).
     """
-    n_topics = len(subscriber_start) - 1
-    subscribed_topic = np.repeat(np.arange(n_topics), np.diff(subscriber_start))
-    keys = subscribed_topic * n_members + subscriber
+    n_topics, n_members = problem.n_topics, problem.n_members
+    keys = np.repeat(np.arange(n_topics), np.diff(problem.subscriber_start)) * n_members + problem.subscriber
     wanted = np.asarray(topic, np.int64) * n_members + member
     if n_topics * n_members <= DENSE_CELLS:
         table = np.zeros(n_topics * n_members, np.bool_)

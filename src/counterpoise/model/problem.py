@@ -160,8 +160,7 @@ class Problem:
 
     def _settle(self, claims: Int32, held: Int32) -> None:
         """Drop invalid claims; this is done nowhere else."""
-        kept = keepers(claims, self.topic_start, self.subscriber_start, self.subscriber, self.n_members)
-        _put(self, "previous_owner", kept)
+        _put(self, "previous_owner", keepers(claims, self))
         _put(self, "holder", holders(held, self.n_members))
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -21,7 +21,7 @@ from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
 from counterpoise.pipeline.source.sources import check_columns
-from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
+from counterpoise.wire.offsets_topic.records import Record, Tombstone, Undecodable, decode_record
 
 __all__ = ["decode_errors", "decoded", "group_generations", "modern_group_records", "offset_commits"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 
 from counterpoise.assignors.registry import assignor, check_options
 from counterpoise.assignors.registry import strategy as record
@@ -17,6 +16,7 @@ from counterpoise.laws.promises import counts_compared
 from counterpoise.model.arrays import locked
 from counterpoise.model.problem import Problem
 from counterpoise.model.withhold import withhold
+from counterpoise.snapshot.frozen import frozen
 from counterpoise.snapshot.group import Group, check_group
 from counterpoise.snapshot.plan import Plan
 
@@ -80,7 +80,7 @@ def planned(
         target_owner=target,
         owner=withhold(problem, target) if protocol == COOPERATIVE else target,
         prove=partial(certify, problem, target),
-        options=MappingProxyType(used),
+        options=frozen(used),
         measure_lag=None if problem.lag is None else measure,
     )
 

@@ -21,17 +21,12 @@ _ALARMS = ("critical", "warning")
 def difference(one: Audit, two: Audit) -> dict[str, Any]:
     """Compare two audits, the earlier one first.
 
-    Returns
-    -------
-    difference : dict
-        `periods`: begin, end and seconds of both. `fleet`: figures of both, `certainty` and `verdict` as in the table `changes`.
-        `groups`: names of those that are `new` and `gone` (or deleted), and those in both that are `changed`: another
-        configuration or size, or a better or worse verdict, with what differs and both sets of figures. `findings`: those
-        that are `new` and `gone` (`changed_findings`). `actions`: those of both by kind and target. `worse`: whether the fleet's
-        verdict is worse, or a critical or warning finding is new.
+    Returns `periods`: begin, end and seconds of both. `fleet`: figures of both, `certainty` and `verdict` as in the table
+    `changes`. `groups`: names of those that are `new` and `gone` (or deleted), and those in both that are `changed`: another
+    configuration or size, or a better or worse verdict, with what differs and both sets of figures. `findings`: those that are
+    `new` and `gone` (`changed_findings`). `actions`: those of both by kind and target. `worse`: whether the fleet's verdict is
+    worse, or a critical or warning finding is new.
 
-    Notes
-    -----
     O(groups and findings), which are in memory. Figures are per day, so the recordings may differ in length.
     """
     sides = [_Side(one), _Side(two)]

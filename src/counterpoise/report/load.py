@@ -227,10 +227,7 @@ def _between(source: Any, column: str, names: tuple[str, str], summary: Row) -> 
 def open_audit(out: str | Path) -> Audit:
     """The audit in folder `out`, a local path or a URI.
 
-    Raises
-    ------
-    CaptureError
-        The folder holds no readable summary.
+    Raises `CaptureError` if the folder holds no readable summary.
     """
     place = absolute(out)
     path = join(place, "summary.json")

@@ -76,8 +76,6 @@ def runs(
 ) -> Runs:
     """Longest intervals of unchanged ownership, by partition and time; if a partition has none, it had no owner.
 
-    Notes
-    -----
     Intervals without duration (a step at the same instant as the next) are left out. Time and memory O(N log N).
     """
     if held.step.size == 0:

@@ -35,10 +35,7 @@ def print_audit(
 ) -> None:
     """Print the verdict, the actions, notes on data quality and the worst groups: at most 36 lines of 100 columns.
 
-    Raises
-    ------
-    MissingExtraError
-        rich is not installed.
+    Raises `MissingExtraError` if rich is not installed.
     """
     try:
         from rich.padding import Padding

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -59,7 +58,7 @@ class Plan:
     target_owner: Int32
     owner: Int32
     prove: Callable[[], Any]
-    options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    options: Mapping[str, object] = field(default_factory=FrozenDict)
     measure_lag: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
@@ -82,12 +81,6 @@ class Plan:
             return "not checked"
         made = self.certificate
         return "proven optimal" if made.sticky else "balanced, but more could stay" if made.balanced else "not balanced"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "options": dict(self.options)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, options=MappingProxyType(state["options"]))
 
     @cached_property
     def assignment(self) -> Assignment:

@@ -89,12 +89,9 @@ def _quotas(problem: Problem, members: Int32, units: int, claims: Int64, *, pinn
         return _with_ceiling(np.full(n, each), claims, ceiling_slots)
     block = np.full(n, -1, np.int64)
     block[members] = 0
-    if pinned:
-        shares = quotas(np.array([units - int(claims.sum())]), block, Demand(weights, claims))
-        nothing = np.zeros_like(claims)
-        return claims + _with_ceiling(shares.floor, nothing, int(shares.ceiling_slots[0]), shares.candidate)
-    shares = quotas(np.array([units]), block, Demand(weights))
-    return _with_ceiling(shares.floor, claims, int(shares.ceiling_slots[0]), shares.candidate)
+    held, claims = (claims, np.zeros_like(claims)) if pinned else (np.zeros_like(claims), claims)
+    shares = quotas(np.array([units - int(held.sum())]), block, Demand(weights, held if pinned else None))
+    return held + _with_ceiling(shares.floor, claims, int(shares.ceiling_slots[0]), shares.candidate)
 
 
 def _with_ceiling(floor: Int64, claims: Int64, ceiling_slots: int, candidate: npt.NDArray[np.bool_] | None = None) -> Int64:

@@ -53,7 +53,5 @@ def claims_of(problem: Problem, classes: Classes) -> Claims:
         cell = np.flatnonzero(table)
         count = table[cell]
     else:
-        key.sort()
-        first = np.flatnonzero(np.append(True, key[1:] > key[:-1]))
-        cell, count = key[first], np.diff(np.append(first, len(key)))
+        cell, count = np.unique(key, return_counts=True)
     return Claims(owner, cell // n_members, cell % n_members, count)

@@ -24,7 +24,7 @@ from counterpoise.pipeline.capture.polled_records import Change, PolledHistory
 from counterpoise.pipeline.history.steps import steps_of_group
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.schemas import REBALANCES
-from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
+from counterpoise.wire.offsets_topic.records import Record, Tombstone, decode_record
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import command, eventually, following, once
 from tests.pipeline.capture.traffic import commit

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
-from counterpoise.wire.offsets_topic import GroupKey, OffsetKey, RecordType
-from counterpoise.wire.offsets_topic.keys import Key, encode_key
+from counterpoise.wire.offsets_topic.keys import GroupKey, Key, OffsetKey, RecordType, encode_key
 
 ONE, OTHER, THIRD = OffsetKey("orders", "t", 0), OffsetKey("orders", "u é", 7), OffsetKey("billing", "t", 7)
 

@@ -19,7 +19,7 @@ from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.scan.scan import ScanSpec, group_of, scan
 from counterpoise.pipeline.shuffle.blocks import COMMITS, MANIFEST, RECORDS, bucket_of, read_stream
 from counterpoise.pipeline.stored.transaction import NewFiles
-from counterpoise.wire.offsets_topic import decode_record
+from counterpoise.wire.offsets_topic.records import decode_record
 
 Row = dict[str, Any]
 BUCKETS = 8

@@ -19,7 +19,7 @@ from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.pipeline.storage.files import join, list_folder, read_bytes
 from counterpoise.pipeline.synthetic.capture import Written, log_partition, synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
-from counterpoise.wire.offsets_topic import Record, Tombstone, decode_record
+from counterpoise.wire.offsets_topic.records import Record, Tombstone, decode_record
 from tests.pipeline.pieces_of_folds import history_of
 from tests.pipeline.rows import generation_batches, modern_batches
 

@@ -19,9 +19,8 @@ from counterpoise.wire.consumer_protocol import (
     encode_subscription,
     grouped,
 )
-from counterpoise.wire.offsets_topic import Record, decode_record
 from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, OffsetKey, RecordType, encode_key
-from counterpoise.wire.offsets_topic.records import encode_value
+from counterpoise.wire.offsets_topic.records import Record, decode_record, encode_value
 from counterpoise.wire.offsets_topic.values import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataValue,

@@ -30,7 +30,7 @@ from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.tables.by_day import ByDay
 from counterpoise.pipeline.tables.day_rows import DayRows
 from counterpoise.pipeline.tables.one_file import OneFile
-from counterpoise.wire.offsets_topic import decode_record
+from counterpoise.wire.offsets_topic.records import decode_record
 
 __all__ = ["REVISED", "TableRows"]
 

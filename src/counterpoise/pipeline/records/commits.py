@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from counterpoise.pipeline.records.place import LATEST_MS, without_place
 from counterpoise.pipeline.schemas import OFFSET_COMMITS
 from counterpoise.wire.columns import BinaryColumn, pack_slices
-from counterpoise.wire.offsets_topic import uuid_text
 from counterpoise.wire.offsets_topic.batch import CommitBatch, KeyColumns, decode_commits
+from counterpoise.wire.offsets_topic.values import uuid_text
 
 __all__ = ["CODED_COLUMNS", "COMMIT_COLUMNS", "binary_column", "coded_commits", "strings"]
 

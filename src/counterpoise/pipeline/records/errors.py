@@ -8,7 +8,7 @@ from typing import Any
 from counterpoise.pipeline.records.generations import member_faults
 from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import DECODE_ERRORS
-from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable, decode_record
+from counterpoise.wire.offsets_topic.records import Record, Tombstone, Undecodable, decode_record
 
 __all__ = ["ERROR_COLUMNS", "error_rows"]
 

@@ -13,7 +13,7 @@ from counterpoise.pipeline.records.libraries import leader_library, library_of
 from counterpoise.pipeline.records.place import LATEST_MS, moment_of, nowhere, place_of
 from counterpoise.pipeline.schemas import GROUP_GENERATIONS
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
-from counterpoise.wire.offsets_topic import Record, Tombstone, Undecodable
+from counterpoise.wire.offsets_topic.records import Record, Tombstone, Undecodable
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
 
 __all__ = ["AT_ONCE", "GENERATION_COLUMNS", "generation_row", "member_faults", "portions", "topic_partitions"]

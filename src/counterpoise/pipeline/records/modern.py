@@ -10,7 +10,9 @@ from typing import Any
 
 from counterpoise.pipeline.records.place import nowhere, place_of
 from counterpoise.pipeline.schemas import MODERN_GROUP_RECORDS
-from counterpoise.wire.offsets_topic import MemberKey, Record, RegexKey, Tombstone, Undecodable, uuid_text
+from counterpoise.wire.offsets_topic.keys import MemberKey, RegexKey
+from counterpoise.wire.offsets_topic.records import Record, Tombstone, Undecodable
+from counterpoise.wire.offsets_topic.values import uuid_text
 
 __all__ = ["MODERN_COLUMNS", "modern_row", "payload"]
 

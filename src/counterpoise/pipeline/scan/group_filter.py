@@ -15,7 +15,7 @@ from counterpoise.pipeline.records.generations import generation_row
 from counterpoise.pipeline.records.modern import modern_row
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.read import are_commits, plain
-from counterpoise.wire.offsets_topic import decode_record
+from counterpoise.wire.offsets_topic.records import decode_record
 
 __all__ = ["GroupFilter", "groups_of_topics"]
 

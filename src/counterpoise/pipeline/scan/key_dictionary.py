@@ -12,10 +12,10 @@ import pyarrow as pa
 from counterpoise.model.problem import Int32
 from counterpoise.pipeline.records.commits import binary_column, coded_commits, strings
 from counterpoise.pipeline.scan.read import are_commits
-from counterpoise.wire.offsets_topic import Fault
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 from counterpoise.wire.offsets_topic.batch_keys import KeyColumns, decode_keys
 from counterpoise.wire.offsets_topic.keys import RecordType
+from counterpoise.wire.offsets_topic.records import Fault
 
 __all__ = ["KeyDictionary"]
 

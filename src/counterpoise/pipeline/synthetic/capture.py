@@ -21,7 +21,7 @@ from counterpoise.pipeline.synthetic.commits import Commits, Spans, spans
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan, draw_groups, draw_topics
 from counterpoise.pipeline.synthetic.group_records import group_records
 from counterpoise.pipeline.synthetic.lives import Step, life
-from counterpoise.wire.offsets_topic import uuid_text
+from counterpoise.wire.offsets_topic.values import uuid_text
 
 __all__ = ["LOG_PARTITIONS", "Written", "log_partition", "synthesize", "write_capture"]
 

@@ -15,7 +15,8 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64
 from counterpoise.pipeline.arrays import Bool
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.lives import Step
-from counterpoise.wire.offsets_topic import OffsetKey, RecordType, encode_key, encode_value
+from counterpoise.wire.offsets_topic.keys import OffsetKey, RecordType, encode_key
+from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import OffsetCommitValue
 
 __all__ = ["Commits", "Spans", "spans"]

@@ -11,8 +11,8 @@ from counterpoise.pipeline.synthetic.fleet import GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.lives import Person, Step
 from counterpoise.snapshot.names import named
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, encode_assignment, encode_subscription
-from counterpoise.wire.offsets_topic import GroupKey, MemberKey, RecordType, encode_key, encode_value
-from counterpoise.wire.offsets_topic.records import VALUES
+from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, RecordType, encode_key
+from counterpoise.wire.offsets_topic.records import VALUES, encode_value
 from counterpoise.wire.offsets_topic.values import (
     AssignedTopic,
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -41,30 +41,21 @@ class Residual:
         n = len(start) - 1
         distance = [UNREACHED] * n
         distance[0] = 0
-        nodes_at, queue = {0: [0]}, [0]  # equal distances are many, so the heap holds each of them once
+        queue = [(0, 0)]
         while queue:
-            here = heapq.heappop(queue)
-            stack = nodes_at.pop(here)
-            while stack:
-                node = stack.pop()
-                if distance[node] != here:
-                    continue
-                base = here + potential[node]
-                for entry in range(start[node], start[node + 1]):
-                    if capacity[entry]:
-                        to = head[entry]
-                        there = base + cost[entry] - potential[to]
-                        if distance[to] == UNREACHED or there < distance[to]:
-                            distance[to] = there
-                            if there == here:
-                                stack.append(to)
-                            elif there in nodes_at:
-                                nodes_at[there].append(to)
-                            else:
-                                nodes_at[there] = [to]
-                                heapq.heappush(queue, there)
-            if distance[-1] == here:
+            here, node = heapq.heappop(queue)
+            if distance[node] != here:
+                continue
+            if 0 <= distance[-1] < here:
                 break
+            base = here + potential[node]
+            for entry in range(start[node], start[node + 1]):
+                if capacity[entry]:
+                    to = head[entry]
+                    there = base + cost[entry] - potential[to]
+                    if distance[to] == UNREACHED or there < distance[to]:
+                        distance[to] = there
+                        heapq.heappush(queue, (there, to))
         return distance
 
     def _levels(self) -> list[int]:

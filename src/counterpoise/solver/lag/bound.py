@@ -31,8 +31,6 @@ def lower_bound(
 ) -> Fraction:
     """No plan has a smaller largest lag per capacity.
 
-    Notes
-    -----
     The largest of:
 
     - the lag of a set of topics over the capacity of its subscribers. Sets: all topics, and for each topic class those that only

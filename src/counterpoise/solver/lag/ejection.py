@@ -48,13 +48,8 @@ def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: 
     `start` gives its lightest partition to the first of them, which gives a heavier one to the second, and so on back to `start`.
     k members are relieved in k + 1 moves. With `transfer` the first takes nothing, which counts must allow: k moves.
 
-    Returns
-    -------
-    chain, members
-        Empty if there is none; else what to pass on, and the members that it relieves.
+    Returns what to pass on, and the members that it relieves; both are empty if there is no such chain.
 
-    Notes
-    -----
     Beam search. The level of a chain is the lag of its last partition; it rises from member to member by the member's excess and
     by waste. The chain that relieves most within the slack is the best, then the shortest.
     """

@@ -46,8 +46,6 @@ def place(
 ) -> bool:
     """Give each partition to the subscriber with most slack whose count may rise; ties by member. Whether all were placed.
 
-    Notes
-    -----
     If no subscriber's count may rise, partitions that were just placed are passed on along an augmenting path.
     O(P log M + M). Returns False too if the search for members takes longer than that.
     """

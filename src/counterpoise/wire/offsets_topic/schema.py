@@ -66,13 +66,14 @@ RAW = Primitive("raw")
 
 @dataclass(frozen=True)
 class Spec:
-    """Place of a field on the wire; parameters as in `wire`."""
+    """Place of a field on the wire."""
 
-    kind: WireType
-    since: int
-    until: int
-    tag: int | None
-    always: bool
+    kind: WireType  # How it is written
+    # since, until: the versions that carry it
+    since: int = 0
+    until: int = 32767
+    tag: int | None = None  # It is the tagged field of this number
+    always: bool = False  # A tagged field that is written even when it has its default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +83,9 @@ class Flexible:
     unknown_tags: Tags = ()  # Tagged fields that this layout does not know, kept as they are
 
 
-def wire(
-    kind: WireType,  # How it is written
-    default: Any = MISSING,  # Its value in versions without it; a tagged field with this value is not written
-    *,
-    # since, until: the versions that carry it
-    since: int = 0,
-    until: int = 32767,
-    tag: int | None = None,  # It is the tagged field of this number
-    always: bool = False,  # A tagged field that is written even when it has its default
-) -> Any:
-    """A dataclass field with its place on the wire."""
-    spec = Spec(kind, since, until, tag, always)
-    return field(metadata={"wire": spec}) if default is MISSING else field(default=default, metadata={"wire": spec})
+def wire(kind: WireType, default: Any = MISSING, **place: Any) -> Any:
+    """A dataclass field with its place on the wire, as in `Spec`.
+
+    `default` is its value in versions without it. A tagged field with this value is not written.
+    """
+    return field(default=default, metadata={"wire": Spec(kind, **place)})
