@@ -238,10 +238,9 @@ def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
     Raises `CaptureError` if an earlier version wrote the folder, or its ``summary.json`` is damaged. Raises `OptionError` if its
     salt differs (or only one has a salt), or if only one of the two audits uses ``--since last``.
     """
-    manifest = load_manifest(str(out))
     if since_last:
         check_continued(out)
-    text = summary_of(str(out), manifest)
+    text = summary_of(str(out))
     if text is None:
         return
     try:

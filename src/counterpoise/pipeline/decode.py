@@ -21,12 +21,11 @@ from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
 from counterpoise.pipeline.source.sources import check_columns
-from counterpoise.wire.offsets_topic.records import Record, Tombstone, Undecodable, decode_record
+from counterpoise.wire.offsets_topic.records import Decoded, decode_record
 
 __all__ = ["decode_errors", "decoded", "group_generations", "modern_group_records", "offset_commits"]
 
 _AFTER_COMMITS, _AFTER_METADATA = b"\x00\x02", b"\x00\x03"
-Decoded: TypeAlias = Record | Tombstone | Undecodable
 _Kernel: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from counterpoise.pipeline.fold.task import ClusterFold, fold
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import groups_of_topics
-from counterpoise.pipeline.scan.read import RAW, newest_of_keys, raw_batches
+from counterpoise.pipeline.scan.read import RAW, newest_of_keys, plain, raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
 from counterpoise.pipeline.scan.splits import InputSplit
 from counterpoise.pipeline.shuffle.blocks import STATE, Block, block_batch, blocks_in
@@ -73,10 +73,7 @@ def _records(splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBat
 
 def read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The raw records of splits as rows for Spark."""
-    for rows in _records(splits, batches):
-        columns = [rows.column(name) for name in RAW]
-        plain = [column.cast(pa.binary()) if pa.types.is_dictionary(column.type) else column for column in columns]
-        yield pa.RecordBatch.from_arrays(plain, names=list(RAW))
+    yield from map(plain, _records(splits, batches))
 
 
 def _as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -53,7 +53,7 @@ def difference(
     left = [member for key, member in was.items() if key not in is_now or member["member_id"] in back]
     clients_left = {member.get("client_id") for member in left}
     restarted = sorted({str(member["client_id"]) for member in joined if member.get("client_id") in clients_left})
-    subscribed, grown = _changed_topics(was, is_now), _grown(sizes_before, sizes_now)
+    subscribed, grown = changed_subscriptions(before, now), _grown(sizes_before, sizes_now)
     changed = [f"protocol {protocols[0]} -> {protocols[1]}"] if None not in protocols and protocols[0] != protocols[1] else []
     kinds = {"join_leave": joined and left, "join": joined, "leave": left, "subscription": subscribed}
     kinds |= {"partition_count": grown, "protocol": changed}
@@ -65,14 +65,11 @@ def difference(
 
 def changed_subscriptions(before: Sequence[Row], now: Sequence[Row]) -> list[str]:
     """One text per member of both generations that changed its subscription."""
-    return _changed_topics(*({identity(member): member for member in members} for members in (before, now)))
-
-
-def _changed_topics(was: Mapping[str, Row], is_now: Mapping[str, Row]) -> list[str]:
+    was, is_now = ({identity(member): member for member in members} for members in (before, now))
     words = []
     for key, member in is_now.items():
-        before, now = was.get(key, member).get("topics") or (), member.get("topics") or ()
-        if before != now and (changed := changes_of(before, now)):
+        old, new = was.get(key, member).get("topics") or (), member.get("topics") or ()
+        if old != new and (changed := changes_of(old, new)):
             words.append(f"{member.get('client_id') or member['member_id']} subscription {changed}")
     return words
 

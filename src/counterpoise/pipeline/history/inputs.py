@@ -232,9 +232,10 @@ def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
 
 def _owned_before(members: Mapping[str, str], before: Row | None, identity_of: Callable[[Row], str]) -> dict[str, Claimed]:
     """The partitions that members (id -> identity) owned in the previous generation."""
-    past = {} if before is None else {identity_of(m): m["assigned"] or () for m in before["members"]}
+    held = {} if before is None else {identity_of(m): m["assigned"] or () for m in before["members"]}
+    past = {one: _by_topic((entry["topic"], entry["partitions"]) for entry in listed) for one, listed in held.items()}
     generation = -1 if before is None else before["generation"]
-    return {name: (_merged(past[one]), generation) if one in past else ({}, -1) for name, one in members.items()}
+    return {name: (past[one], generation) if one in past else ({}, -1) for name, one in members.items()}
 
 
 def _without_topics(claimed: Mapping[str, Claimed], topics: Collection[str]) -> dict[str, Claimed]:
@@ -243,12 +244,6 @@ def _without_topics(claimed: Mapping[str, Claimed], topics: Collection[str]) -> 
         name: ({topic: held for topic, held in owned.items() if topic not in topics}, generation)
         for name, (owned, generation) in claimed.items()
     }
-
-
-def _merged(held: Sequence[Row]) -> dict[str, list[int]]:
-    if len(held) == 1:
-        return {held[0]["topic"]: held[0]["partitions"]}
-    return _by_topic((entry["topic"], entry["partitions"]) for entry in held)
 
 
 def _by_topic(pairs: Iterable[tuple[str, Sequence[int]]]) -> dict[str, list[int]]:

@@ -5,10 +5,9 @@ Closed loop: a strategy starts from its own previous plan instead of the recorde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from counterpoise.assignors.registry import assignor, strategies, strategy
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.laws.lag_bound import lag_floor
 from counterpoise.metrics import Figures, Metrics, Query
-from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.inputs import Inputs, Planned, inputs_of, replayable
@@ -35,8 +34,6 @@ STEP_COLUMNS = ("incarnation", "kind", "protocol_kind")
 _ROUNDS = ("rebalance", "cooperative_followup")
 
 Row = Mapping[str, Any]
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(slots=True, eq=False)
@@ -71,9 +68,7 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
 
     Those of `BY_LAG` are not replayed for generations with unknown lag.
     """
-    if names is not None:
-        return tuple(strategy(name).name for name in names)
-    return strategies()
+    return strategies() if names is None else tuple(strategy(name).name for name in names)
 
 
 class ReplayFold:
@@ -126,9 +121,8 @@ class ReplayFold:
         self._before = row
 
     def _remove_owners(self, topics: Sequence[str]) -> None:
-        """Remove owners of recreated topics from past plans; equal plans stay one object."""
-        known = {id(plan): plan.without(topics) for plan in self._past.values()}
-        self._past = {name: known[id(plan)] for name, plan in self._past.items()}
+        """Remove owners of recreated topics from past plans."""
+        self._past = {name: plan.without(topics) for name, plan in self._past.items()}
 
     def _end(self, row: Row, following: Row | None) -> None:
         """The group is empty or deleted, or continues under the other protocol with its assignment."""
@@ -167,33 +161,19 @@ def _generation(
     observed = lookup.intern(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
     made = [(OBSERVED, REPLAY, True)]
     queries = [Query(problem, observed, cooperative, optimal, inputs.duplicates)]
-    is_recorded, planned = _by_object(partial(_is_recorded, inputs)), _by_object(inputs.planned)
-    after: Callable[[Planned | None], Problem] = _by_object(lambda before: lookup.with_claims(inputs.translated(before)))
     for name, owner in targets.items():
         able_to = COOPERATIVE in strategy(name).protocols
-        made.append((name, REPLAY, is_recorded(owner)))
+        made.append((name, REPLAY, _is_recorded(inputs, owner)))
         queries.append(Query(problem, owner, able_to if name != declared else cooperative, optimal))
         if not second_round:
-            own = after(past.get(name))
+            own = lookup.with_claims(inputs.translated(past.get(name)))
             owner = lookup.plan(name, own)
-            past[name] = planned(owner)
+            past[name] = inputs.planned(owner)
             made.append((name, CLOSED_LOOP, bool(np.array_equal(owner, inputs.observed))))
             queries.append(Query(own, owner, able_to))
     figures = plans.unmeasured.add(queries, None if problem.lag is None else lag_floor(problem, targets.get("lag-sticky")))
     for number, ((name, mode, matches), one) in enumerate(zip(made, queries, strict=True)):
         yield Replay(row, step, name, mode, inputs, one.owner, figures, number, matches)
-
-
-def _by_object(function: Callable[[T], R]) -> Callable[[T], R]:
-    """`function`, called once per object: strategies with equal plans share one object."""
-    known: dict[int, tuple[T, R]] = {}
-
-    def result(one: T) -> R:
-        if id(one) not in known:
-            known[id(one)] = one, function(one)
-        return known[id(one)][1]
-
-    return result
 
 
 def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:

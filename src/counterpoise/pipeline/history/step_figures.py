@@ -80,12 +80,13 @@ class StepFigures:
         self._counts["leaves"] += len(step["left"])
         self._counts["moved"] += step["n_moved"] or 0
         self._members.update(_hashed(member["member_id"]) for member in step["assignment"])
-        self._count_restarts(step)
+        names = {member["member_id"]: str(member["client_id"]) for member in step["assignment"]}
+        self._count_restarts(step, names)
         if step["kind"] == "rebalance":
             self._causes[step["cause"]] += 1
-            self._count_storm(step)
+            self._count_storm(step, names)
         if step["sync_latency_ms"] is not None:
-            self._add_latency(step)
+            self._add_latency(step, names)
 
     def _add_peaks(self) -> None:
         step = self._last
@@ -100,16 +101,11 @@ class StepFigures:
         """Whether a second round will assign what this one withheld: a new member without a partition is not idle yet."""
         return bool(step["joined"] and step["n_withheld"])
 
-    def _count_restarts(self, step: Row) -> None:
-        names = {member["member_id"]: str(member["client_id"]) for member in step["assignment"]}
+    def _count_restarts(self, step: Row, names: dict[str, str]) -> None:
         if step["joined"]:
             self._left_at = {client: at for client, at in self._left_at.items() if step["log_ts"] - at <= RETURN_WINDOW}
-        back = set(step["restarted"])
-        for member in step["joined"]:
-            client = names.get(member)
-            left_at = self._left_at.pop(client, None) if client is not None else None
-            if client is not None and left_at is not None:
-                back.add(client)
+        joined = (names[member] for member in step["joined"] if member in names)
+        back = {*step["restarted"], *(client for client in joined if self._left_at.pop(client, None) is not None)}
         self._counts["restarts"] += len(back)
         self._restarted.update(back)
         for member in step["left"]:
@@ -118,9 +114,8 @@ class StepFigures:
                 self._leavers[self._clients[member]] += 1
         self._clients = names or self._clients
 
-    def _count_storm(self, step: Row) -> None:
+    def _count_storm(self, step: Row, names: dict[str, str]) -> None:
         now = step["log_ts"]
-        names = {member["member_id"]: str(member["client_id"]) for member in step["assignment"]}
         self._recent.append((now, tuple(names[m] for m in step["joined"] if m in names)))
         while now - self._recent[0][0] > STORM_WINDOW:
             self._recent.pop(0)
@@ -129,11 +124,10 @@ class StepFigures:
             clients = Counter(client for _, joined in self._recent for client in joined)
             self._storm = (len(self._recent), start, (now - start).total_seconds(), tuple(_most(clients)))
 
-    def _add_latency(self, step: Row) -> None:
+    def _add_latency(self, step: Row, names: dict[str, str]) -> None:
         self._latency[step["sync_latency_ms"]] += 1
         self._leaders[step["leader_library"] or "unknown"] += 1
         if step["sync_latency_ms"] > self._slowest[0]:
-            names = {member["member_id"]: member["client_id"] for member in step["assignment"]}
             self._slowest = (step["sync_latency_ms"], step["generation"], names.get(step["leader"]), step["log_ts"])
 
     def summary(self) -> dict[str, Any]:

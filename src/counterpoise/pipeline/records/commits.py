@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.pipeline.records.place import LATEST_MS, without_place
+from counterpoise.pipeline.records.place import LATEST_MS
 from counterpoise.pipeline.schemas import OFFSET_COMMITS
 from counterpoise.wire.columns import BinaryColumn, pack_slices
-from counterpoise.wire.offsets_topic.batch import CommitBatch, KeyColumns, decode_commits
+from counterpoise.wire.offsets_topic.batch import CommitBatch
 from counterpoise.wire.offsets_topic.values import uuid_text
 
 __all__ = ["CODED_COLUMNS", "COMMIT_COLUMNS", "binary_column", "coded_commits", "strings"]
@@ -24,20 +23,6 @@ COMMIT_COLUMNS = OFFSET_COMMITS.remove(0)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 CODED_COLUMNS = pa.schema([(field.name, _TEXT if pa.types.is_string(field.type) else field.type) for field in COMMIT_COLUMNS])
 """The same with dictionary-encoded texts: Parquet writes the codes without a pass over the rows."""
-
-
-def coded_commits(
-    batch: pa.RecordBatch, keys: KeyColumns, codes: npt.NDArray[np.int32], names: Callable[[CommitBatch], list[pa.Array]]
-) -> tuple[pa.RecordBatch, CommitBatch]:
-    """Decode a batch of raw records with known keys to `CODED_COLUMNS`; also returns the result of the kernel.
-
-    `codes` has the code of each row's key (-1: null). `names` returns columns ``group_id, topic, partition`` of the decoded
-    commits, names as a dictionary.
-    """
-    codes = _placed(batch, codes)
-    values = binary_column(batch.column("value"))
-    decoded = decode_commits(keys, codes, values)
-    return pa.RecordBatch.from_arrays(_columns(batch, names(decoded), values, decoded), schema=CODED_COLUMNS), decoded
 
 
 def binary_column(array: pa.Array) -> BinaryColumn:
@@ -53,19 +38,13 @@ def binary_column(array: pa.Array) -> BinaryColumn:
     return BinaryColumn(starts, bytes_, valid)
 
 
-def _placed(batch: pa.RecordBatch, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """The codes with -1 for rows without a place in the log: no table can show when such a record was written."""
-    lost = without_place(batch)
-    if len(lost):
-        codes = codes.copy()
-        codes[lost] = -1
-    return codes
+def coded_commits(batch: pa.RecordBatch, names: list[pa.Array], values: BinaryColumn, decoded: CommitBatch) -> pa.RecordBatch:
+    """The decoded commits of a batch of raw records as `CODED_COLUMNS`.
 
-
-def _columns(batch: pa.RecordBatch, names: list[pa.Array], values: BinaryColumn, decoded: CommitBatch) -> list[pa.Array]:
-    """The columns of `CODED_COLUMNS`; `names` are ``group_id, topic, partition``."""
+    `names`: columns ``group_id, topic, partition`` of the commits, names as a dictionary. `values`: those of all raw records.
+    """
     deleted = decoded.deleted if decoded.deleted.any() else None
-    return [
+    columns = [
         *_take_place(batch, decoded.row),
         *names,
         pa.array(decoded.offset, mask=deleted),
@@ -77,6 +56,7 @@ def _columns(batch: pa.RecordBatch, names: list[pa.Array], values: BinaryColumn,
         pa.array(decoded.version.astype(np.int32), mask=deleted),
         pa.array(decoded.deleted),
     ]
+    return pa.RecordBatch.from_arrays(columns, schema=CODED_COLUMNS)
 
 
 def _take_place(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> list[pa.Array]:

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from counterpoise.model.problem import Int32
 from counterpoise.pipeline.records.commits import binary_column, coded_commits, strings
+from counterpoise.pipeline.records.place import without_place
 from counterpoise.pipeline.scan.read import are_commits
-from counterpoise.wire.offsets_topic.batch import CommitBatch
+from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
 from counterpoise.wire.offsets_topic.batch_keys import KeyColumns, decode_keys
 from counterpoise.wire.offsets_topic.keys import RecordType
 from counterpoise.wire.offsets_topic.records import Fault
@@ -65,9 +66,11 @@ class KeyDictionary:
 
         Other records, damaged commits and records without a place in the log are in `rest` of the kernel's result.
         """
-        codes = self.codes(batch.column("key"))
-        rows, decoded = coded_commits(batch, self.columns, codes, lambda found: self._names(found.key))
-        return rows, decoded, codes
+        codes, values = self.codes(batch.column("key")), binary_column(batch.column("value"))
+        placed = codes.copy()
+        placed[without_place(batch)] = -1  # no table can show when such a record was written
+        decoded = decode_commits(self.columns, placed, values)
+        return coded_commits(batch, self._names(decoded.key), values, decoded), decoded, codes
 
     def _names(self, key: Int32) -> list[pa.Array]:
         """Columns ``group_id, topic, partition`` of keys; names as a dictionary of those that occur."""

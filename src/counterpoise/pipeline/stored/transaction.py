@@ -164,7 +164,7 @@ class TableTransaction:
         self._unanswered = True  # Until the request has returned: it may fail, or be interrupted, after it took effect.
         write_bytes(new.place, new.to_bytes())
         self.manifest, self._unanswered = new, False
-        self._write_small_files(texts)
+        self._write_small_files()
         for name in sorted(dropped):
             self._delete(self.place_of(name))
         for number in manifest_numbers(self.out)[:-2]:  # A reader may have listed the last but one.
@@ -180,11 +180,11 @@ class TableTransaction:
                 self._delete(uri)
         return set(names)
 
-    def _write_small_files(self, small_files: Mapping[str, str] | None = None) -> None:
-        """Write the given small files; by default those of the manifest that differ."""
-        for name, text in (self.manifest.small_files if small_files is None else small_files).items():
+    def _write_small_files(self) -> None:
+        """Write the small files of the manifest that differ."""
+        for name, text in self.manifest.small_files.items():
             place = join(self.out, name)
-            if small_files is not None or read_if_exists(place) != text.encode():
+            if read_if_exists(place) != text.encode():
                 write_bytes(place, text.encode())
 
     def _files_of_earlier_version(self) -> frozenset[str]:
