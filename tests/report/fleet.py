@@ -198,6 +198,15 @@ def change(group: str, minute: float = 5, **more: Any) -> dict[str, Any]:
     return row | more
 
 
+def state(group: str, code: str, since: float, until: float, **more: Any) -> dict[str, Any]:
+    """A row of `health`: a state of a group, in minutes."""
+    row: dict[str, Any] = dict.fromkeys(TABLES["health"].names)
+    begin, end = (START + round(minute * MINUTE) for minute in (since, until))
+    row |= {"cluster": "default", "scope": "group", "group_id": group, "state": code, "since": begin, "until": end}
+    row |= {"detected": begin + MINUTE // 2, "open": until >= 10, "partitions": 2, "lag_begin": 10, "lag_end": 1200}
+    return row | more
+
+
 def lag_rows(group: str, owner: str | None, values: Iterable[int], topic: str = "orders") -> list[dict[str, Any]]:
     """Rows of `partition_lag`: one sample a minute of one partition."""
     return [
@@ -343,7 +352,7 @@ def small(out: Path) -> Path:
     sized |= {"members_needed": 4, "members_useful": 11}
     changes = [change("eager", state_after=HOSTILE), change("eager", 8)]
     groups = [
-        report_row("eager", complete=False, **sized),
+        report_row("eager", complete=False, health="falling_behind", **sized),
         report_row("coop", protocol="cooperative-sticky", protocol_kind="cooperative", rebalances=2),
         report_row(
             bad, protocol=bad, lag_owner=bad, lag_owner_share=0.75, fidelity_note=bad, suggestion=bad, replay_fidelity=0.5
@@ -384,7 +393,15 @@ def small(out: Path) -> Path:
         action(1, ["eager", bad], config=[{"library": bad, "lines": f"{bad}\nclient.id={bad}", "n_groups": 2}]),
         action(2, ["gone"], "critical", title=bad, saves="12 records behind", saved_seconds=0.0, config=[]),
     ]
-    return write(out, todo, rebalances=steps, group_report=groups, findings=found, partition_lag=lag, changes=changes)
+    health = [
+        state("eager", "falling_behind", 5, 10),
+        state("eager", "ok", 1, 4.9),
+        state("eager", "stopped", 4.9, 5, partitions=1),
+        state("eager", "stalled", 5, 10, scope="partition", topic="orders", partition=0),
+        state("only-commits", "ok", 0, 1),
+    ]
+    tables = {"rebalances": steps, "group_report": groups, "findings": found, "partition_lag": lag}
+    return write(out, todo, **tables, changes=changes, health=health)
 
 
 KINDS = ("storm", "needless_moves", "static_membership", "lag_on_one_owner")
@@ -415,6 +432,7 @@ def many(out: Path, groups: int = 2000) -> Path:
             libraries=["java"] if at % 4 else ["librdkafka"],
             stopped_partition_seconds=None if at % 10 == 9 else at / 8,
             lag_now=2 * at,
+            health={7: "stalled", 8: "catching_up"}.get(at % 100, "ok"),
         )
         for at, name in enumerate(names)
     ]

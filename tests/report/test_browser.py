@@ -103,6 +103,9 @@ def test_filters_choose_groups_and_findings_alike(browser: Browser, chosen: Filt
     assert chosen(library="librdkafka") == "0 of 2,000 groups"
     assert chosen(strategy="range") == "500 of 2,000 groups"
     assert chosen(strategy="", library="", action="2") == "40 of 2,000 groups"
+    assert chosen(action="", health="stalled") == "20 of 2,000 groups"
+    assert chosen(health="", text="stalled") == "20 of 2,000 groups"
+    chosen(text="")
     browser.click("#clear")
     browser.until(f"{ROWS}.length === 100")
     assert browser.js(f"[location.hash, {shown}.length]") == ["#groups", 4]
@@ -164,7 +167,11 @@ def test_the_table_sorts_by_numbers_and_by_names_and_shows_more_on_demand(browse
     browser.click(head.format("stopped"))
     browser.until(f"{ROWS}[0].textContent.includes('group-0009')")
     assert browser.js("document.querySelector('#group-sheet th[data-k=stopped]').ariaSort") == "ascending"
-    assert browser.js(f"{ROWS}[0].cells[2].textContent") == "\u2013", "what is not known comes before the smallest"
+    assert browser.js(f"{ROWS}[0].cells[3].textContent") == "\u2013", "what is not known comes before the smallest"
+    browser.click(head.format("health"))
+    browser.until(f"{ROWS}[0].textContent.includes('group-0007')")
+    states = browser.js(f"{ROWS}.map(row => row.cells[1].textContent)")
+    assert states == 20 * ["stalled"] + 20 * ["catching up"] + 60 * ["ok"], "the worst first"
     browser.click(head.format("group"))
     browser.until(f"{ROWS}[0].textContent.includes('=cmd')")
     browser.click("#group-sheet .more")
@@ -187,10 +194,11 @@ def table_of(browser: Browser, sheet: str) -> list[list[str]]:
 def test_any_table_is_saved_as_csv_with_all_rows_of_the_view(browser: Browser, chosen: Filter) -> None:
     chosen(text="topic-19")
     head, *rows = table_of(browser, "#group-sheet")
-    assert head[:5] == ["group", "findings", "stopped", "lag", "time_lag"]
+    assert head[:6] == ["group", "health", "findings", "stopped", "lag", "time_lag"]
     assert len(rows) == 100
     first = dict(zip(head, rows[0], strict=True))
     assert (first["group"], first["findings"], first["stopped"], first["lag"]) == ("group-1900", "3", "237.5", "3800")
+    assert (head.count("health"), [row[1] for row in rows[6:9]]) == (1, ["ok", "stalled", "catching up"])
     assert (first["type"], first["libraries"], first["kinds"].split()[0]) == ("classic", "librdkafka", "storm:warning:1901")
     last = dict(zip(head, rows[-1], strict=True))
     assert (last["group"], last["stopped"]) == (f"'{fleet.NASTY}", ""), "text for a spreadsheet; what is unknown is empty"
@@ -211,7 +219,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_an_operators_columns_ar
     assert browser.js("[document.documentElement.scrollWidth, innerWidth]") == [390, 390]
     heads = """[...document.querySelectorAll('#group-sheet th[data-k]')]
         .filter(e => e.checkVisibility() && e.getBoundingClientRect().right <= innerWidth).map(e => e.dataset.k)"""
-    assert browser.js(heads) == ["group", "findings", "stopped", "lag", "time_lag"]
+    assert browser.js(heads) == ["group", "health", "findings", "stopped", "lag", "time_lag"]
     browser.open(page, "#g-group-1234")
     browser.until("document.getElementById('g-group-1234')?.open")
     assert browser.js("document.documentElement.scrollWidth") == 390
@@ -223,6 +231,20 @@ def test_it_prints_on_few_pages(browser: Browser, page: Path) -> None:
     browser.open(page, "#groups?text=topic-19")
     browser.until(SHOWN)
     assert pages(browser.pdf()) <= 20
+
+
+def test_on_paper_nothing_is_wider_than_the_page(browser: Browser, page: Path) -> None:
+    """A4 with margins of 12 mm has 703 CSS pixels; Chromium would make everything smaller, or cut it."""
+    browser.size(703, 1000)
+    browser.cdp("Emulation.setEmulatedMedia", media="print")
+    try:
+        browser.open(page, "#g-group-0000")
+        browser.until("document.getElementById('g-group-0000')?.open")
+        assert browser.js("document.querySelectorAll('#g-group-0000 table.strategies').length") == 1
+        ends = "[...document.querySelectorAll('table, main')].map(e => [e.className, e.getBoundingClientRect().right])"
+        assert browser.js(f"{ends}.filter(e => e[1] > 703)") == []
+    finally:
+        browser.cdp("Emulation.setEmulatedMedia", media="")
 
 
 def test_without_scripts_every_group_and_every_finding_can_be_read_in_order(browser: Browser, page: Path) -> None:
@@ -238,7 +260,9 @@ def test_without_scripts_every_group_and_every_finding_can_be_read_in_order(brow
     assert places == sorted(places)
     assert [text.count(f"Moves of group-{at}") for at in (1234, 1998)] == [3, 3]
     assert text.count("12 partition-seconds") >= 3 * GROUPS
-    assert "The sections of 1,940 more groups need scripts" in text
+    n_full = page.read_text().count('<details class="card group"')
+    assert n_full >= 40
+    assert f"The sections of {GROUPS - n_full:,} more groups need scripts" in text
 
 
 def test_a_piece_of_ribbon_says_whose_it_is(browser: Browser, page: Path) -> None:

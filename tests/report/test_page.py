@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,9 @@ from counterpoise.report import write_report
 from counterpoise.report.changes import change_words
 from counterpoise.report.detail import detail
 from counterpoise.report.group_table import group_rows
+from counterpoise.report.lane import lane
 from counterpoise.report.limits import Limits
+from counterpoise.report.ribbons import Axis
 from tests.report import fleet
 from tests.report.page import Element, cells, drawings, inflated, listed, read, ribbons, section, unpacked
 from tests.s3_server import upload
@@ -99,11 +102,12 @@ def test_every_group_is_in_the_table_and_has_a_section(page):
 
 def test_the_table_of_groups_shows_the_numbers_of_group_report(page):
     shown = {row.all("bdi")[0].text(): cells(row) for row in listed(page)}
-    assert shown["coop"][1:12] == ["1 notice", "45", "41", "\u2013", "2 of 3", "6", "2", "7", "3 s", "100%", "cooperative-sticky"]
-    assert shown["only-commits"][1:12] == ["none", "45", "41", "4.2", "\u2013", "6", "0", "7", "3 s", "\u2013", "\u2013"]
+    assert shown["coop"][2:13] == ["1 notice", "45", "41", "\u2013", "2 of 3", "6", "2", "7", "3 s", "100%", "cooperative-sticky"]
+    assert shown["only-commits"][2:13] == ["none", "45", "41", "4.2", "\u2013", "6", "0", "7", "3 s", "\u2013", "\u2013"]
     assert shown["eager"][0] == "eager partial classic"
     assert shown["gone"][0] == "gone classic, deleted"
-    assert shown["eager"][4] == "73", "the largest time lag of a partition at the last sample"
+    assert (shown["eager"][1], shown["only-commits"][1]) == ("falling behind", "\u2013")
+    assert shown["eager"][5] == "73", "the largest time lag of a partition at the last sample"
 
 
 def test_the_overview_shows_the_numbers_of_the_summary(page):
@@ -179,7 +183,7 @@ def test_an_accepted_finding_says_so_and_counts_no_more(tmp_path):
     assert [tag.text() for tag in card.all("span", class_="tag")] == ["accepted", "<team>"]
     assert "until 2027-01-31: <planned>" in card.text()
     assert "1 warning, 1 accepted" in page.text()
-    assert [cells(row)[1] for row in listed(page)] == ["1 warning", "none"]
+    assert [cells(row)[2] for row in listed(page)] == ["1 warning", "none"]
     (kind,) = page.all("details", class_="of-kind")
     assert [cells(row)[1] for row in kind.all("tr")[1:]] == ["warning", "accepted"]
     choices = {e.attributes["name"]: [o.text() for o in e.all("option")[1:]] for e in page.all("select")}
@@ -216,7 +220,7 @@ def test_the_section_says_how_many_members_its_production_needs(page):
 def test_what_is_not_known_about_the_size_is_said(able, quality, needed, expected):
     sized = {"production_per_second": 90.0, "capacity_per_second": able, "capacity_quality": quality, "members_needed": needed}
     group = fleet.report_row("a", causes={}, fidelity_by_library={}, **sized)
-    shown = detail(group, None, None, [], (fleet.START, fleet.END), Limits())["figures"][-1]
+    shown = detail(group, None, None, [], (fleet.START, fleet.END), Limits(), [])["figures"][-1]
     assert f"{shown.name}: {shown.value}" == expected
     assert ("at least 50/s" in shown.remark) == (quality == "lower_bound")
 
@@ -332,6 +336,41 @@ def test_a_group_that_hands_out_no_partitions_shows_its_rebalances(tmp_path):
     assert "This group hands out no topic partitions" in part.text()
 
 
+def lanes(path: Path) -> list[list[tuple[str, float, float, str]]]:
+    """Of each drawing the pieces of its lane of health."""
+    return [[piece for piece in ribbons(drawing) if piece[3].startswith("health: ")] for drawing in drawings(path)]
+
+
+def test_the_lane_of_health_shows_the_states_of_the_group_in_order_and_its_head_the_last_one(path, page):
+    only_commits, eager = sorted((lane for lane in lanes(path) if lane), key=len)
+    assert [(code, title) for code, _, _, title in eager] == [
+        ("h ok", "health: ok, 04:01:00 to 04:04:54 (3 min 54 s); 10 behind, then 1,200"),
+        (
+            "h stopped",
+            "health: stopped, 04:04:54 to 04:05:00 (6 s); seen at 04:05:24, 1 partition; 10 behind, then 1,200",
+        ),
+        (
+            "h falling_behind",
+            "health: falling behind, 04:05:00 to 04:10:00 (5 min), still; seen at 04:05:30, 2 partitions; 10 behind, then 1,200",
+        ),
+    ]
+    assert [code for code, _, _, _ in only_commits] == ["h ok"]
+    for (_, _, end, _), (_, begin, _, _) in pairwise(eager):
+        assert begin - end == pytest.approx(0.6, abs=0.2)
+    assert section(page, "eager").all("span", class_="badge")[0].text() == "falling behind"
+
+
+def test_of_too_many_states_the_longest_are_drawn():
+    rows = [fleet.state("a", "stopped" if at % 2 else "ok", at, at + (1 if at % 2 else 0.1)) for at in range(8)]
+    axis = Axis(fleet.START, fleet.END, 0, 100)
+    states, notes = lane(rows, axis, 4, brief=True)
+    assert [(state.code, state.x) for state in states] == [("stopped", x) for x in (10, 30, 50, 70)]
+    assert notes == ["Of 8 states of health the 4 longest are drawn."]
+    later = Axis(fleet.START + round(2.5 * fleet.MINUTE), fleet.END, 0, 100)
+    states, notes = lane(rows, later, 9, brief=True)
+    assert (len(states), notes) == (5, [])
+
+
 def test_a_waiting_eager_group_and_an_unknown_past_are_drawn(path):
     classes = [rect.get("class") for drawing in drawings(path) for rect in drawing.iter("rect")]
     assert classes.count("wait") == 1
@@ -387,6 +426,7 @@ def test_every_choice_of_a_filter_counts_its_groups(page):
     assert choices["kind"] == [("needless_moves", "needless moves (3)")]
     assert choices["severity"] == [("critical", "critical (1)"), ("notice", "notice (1)"), ("warning", "warning (1)")]
     assert choices["library"] == [("java", "java (6)")]
+    assert choices["health"] == [("falling behind", "falling behind (1)")]
     assert choices["strategy"][0] == ("range", "range (2)")
     assert {value for value, _ in choices["strategy"]} == {"range", "cooperative-sticky", fleet.HOSTILE, "simple", "\u2013"}
     assert [value for value, _ in choices["action"]] == ["1", "2"]
@@ -406,7 +446,7 @@ def test_sections_beyond_the_full_ones_are_brief_and_packed(tmp_path):
     assert len(ribbons(drawings(path)[0])) == 48 * 2
     brief = section(blocks[0], order[3])
     strips = [e for e in brief.all("g") if "data-p" in e.attributes]
-    assert (len(strips), sum(len(strip.all("rect")) for strip in strips)) == (8, 40)
+    assert (len(strips), sum(len(strip.all("rect")) for strip in strips)) == (6, 30)
     assert len(brief.all("table", class_="strategies")[0].all("tr")) == 1 + 2
     (packing,) = [e for e in page.all("div") if e.attributes.get("id") == "packed"]
     assert (packing.attributes["data-full"], packing.attributes["data-size"]) == ("3", "2")

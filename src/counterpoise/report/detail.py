@@ -38,16 +38,22 @@ _CAUSES = {
 
 
 def detail(
-    group: Row, history: GroupHistory | None, lag: LagSeries | None, findings: list[Row], period: tuple[int, int], limits: Limits
+    group: Row,
+    history: GroupHistory | None,
+    lag: LagSeries | None,
+    findings: list[Row],
+    period: tuple[int, int],
+    limits: Limits,
+    health: list[Row],
 ) -> Row:
-    """What the template shows of one group; `history` is None for a group that only commits."""
+    """What the template shows of one group; `history` is None for a group that only commits. `health`: its states."""
     name = str(group["group_id"])
     names, member_looks = _names_and_looks(history)
     picture = None
     if history:
-        picture = draw(history, lag, names, member_looks, period, group["group_type"] == "share", limits)
+        picture = draw(history, lag, names, member_looks, period, group["group_type"] == "share", limits, health)
     elif lag:
-        picture = draw_lag(lag, period)
+        picture = draw_lag(lag, period, limits, health)
     legend = sorted(set(zip(names, member_looks, strict=True)), key=lambda entry: (len(entry[1].letter), entry[1].letter))
     loads, loads_at = loads_of(history, lag, names, member_looks) if history else ([], "")
     observed = {
@@ -71,6 +77,7 @@ def detail(
         "kind": phrase(group["group_type"]),
         "strategy": visible(running(group)),
         "state": phrase(group["state"]),
+        "health": group["health"],
         "summary": _summary(group),
         "figures": _figures(group, dict(zip([member for member, _ in history.members], names, strict=True)) if history else {}),
         "incomplete": _incomplete(group, history),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from counterpoise.pipeline.fold.health_state import STATES
 from counterpoise.report.findings import status
 from counterpoise.report.history import LagNow, Row
 from counterpoise.report.overview import SEVERITIES, running
@@ -16,6 +17,7 @@ from counterpoise.report.words import UNKNOWN, count, duration, number, percent,
 __all__ = ["COLUMNS", "SPARK_BINS", "Cell", "GroupRow", "choices", "group_rows"]
 
 SPARK_BINS, _HEIGHT = 45, 22
+_WORST_FIRST = STATES[::-1]
 
 COLUMNS = (
     ("findings", "Findings", "findings of the group, and the severity of the worst"),
@@ -50,9 +52,10 @@ class GroupRow:
     complete: bool
     cells: dict[str, Cell]  # Column -> its cell
     worst: str  # Severity of the worst finding, or empty
+    health_order: int  # What the column of health is sorted by: 0 is the worst state
     spark: str  # Rebalances over time as an SVG path
-    # What filters look at, in words: type, state, strategy, libraries, owner, actions ("|" between several), and the kinds of
-    # findings as ``kind:status:rank``
+    # What filters look at, in words: type, state, health, strategy, libraries, owner, actions ("|" between several), and the
+    # kinds of findings as ``kind:status:rank``
     data: dict[str, str]
 
 
@@ -77,10 +80,12 @@ def group_rows(
                 group["complete"] is not False,  # of a group that only commits nothing is known
                 _cells(group, n_open, lags[name].seconds if name in lags else None),
                 next((s for s in SEVERITIES if s in states), ""),
+                _WORST_FIRST.index(group["health"] or "unknown"),
                 _spark(rhythm[name][0]) if name in rhythm else "",
                 {
                     "type": phrase(group["group_type"]),
                     "state": phrase(group["state"]),
+                    "health": phrase(group["health"]),
                     "strategy": visible(running(group) or UNKNOWN),
                     "libraries": "|".join(map(visible, group["libraries"] or ())),
                     "owner": next((visible(row["owner"]) for row in found if row["owner"]), ""),
@@ -126,12 +131,14 @@ def _spark(bins: Ints) -> str:
 
 def choices(rows: Iterable[GroupRow], actions: Iterable[Row]) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """The filters that choose: name, title, and (value, words) of what they offer, the most frequent first."""
-    tallies: dict[str, Counter[str]] = {name: Counter() for name in ("kind", "severity", "strategy", "library", "type", "owner")}
+    tallies: dict[str, Counter[str]] = {
+        name: Counter() for name in ("health", "kind", "severity", "strategy", "library", "type", "owner")
+    }
     for row in rows:
         found = [one.split(":") for one in row.data["kinds"].split()]
         tallies["kind"].update({kind for kind, *_ in found})
         tallies["severity"].update({severity for _, severity, _ in found})
-        for name in ("strategy", "type", "owner"):
+        for name in ("health", "strategy", "type", "owner"):
             tallies[name].update(filter(None, [row.data[name]]))
         tallies["library"].update(filter(None, row.data["libraries"].split("|")))
     titles = {"kind": "finding"}

@@ -16,7 +16,7 @@ class Limits:
     # full, full_bytes: sections in full, which can be read without scripts, and about how large they are together; those of the
     # other groups are brief and packed
     full: int = 60
-    full_bytes: int = 800_000
+    full_bytes: int = 600_000
     packed: int = 50  # Sections in one packed block
     findings: int = 10_000  # Findings on the page
     steps: int = 240  # Newest steps of a group's life that are read and drawn
@@ -31,4 +31,4 @@ class Limits:
 
     def short(self) -> Limits:
         """Those of the brief sections."""
-        return replace(self, steps=60, listed=6, ribbons=8, segments=40, members=16, brief=True)
+        return replace(self, steps=60, listed=6, ribbons=6, segments=30, members=16, brief=True)

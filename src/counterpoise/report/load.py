@@ -22,6 +22,7 @@ from counterpoise.report.ribbons import Ints
 
 __all__ = ["Audit", "open_audit"]
 
+_HEALTH = ["group_id", "state", "since", "until", "detected", "open", "partitions", "lag_begin", "lag_end"]
 _RHYTHM = ["group_id", "log_ts", "log_offset", "kind"]
 _STEPS = [
     "group_id", "incarnation", "generation", "log_offset", "log_ts", "group_type", "protocol", "protocol_kind", "kind", "cause",
@@ -67,10 +68,12 @@ class Audit:
 
     def changes(self) -> dict[str, list[Row]]:
         """The rows of `changes` of each group."""
-        rows: dict[str, list[Row]] = {}
-        for row in _rows(self._table("changes")):
-            rows.setdefault(str(row["group_id"]), []).append(row)
-        return rows
+        return _by_group(self._table("changes"))
+
+    def health(self, groups: list[str]) -> dict[str, list[Row]]:
+        """The states of each of the given groups."""
+        wanted = self._group.isin(pa.array(groups, pa.string())) & (pc.field("scope") == "group")
+        return _by_group(self._table("health", columns=_HEALTH, where=wanted))
 
     def rhythm(self, bins: int, start: int, stop: int) -> dict[str, tuple[Ints, Ints]]:
         """Per group: its rebalances per time bin, and the log offsets of all its steps, ascending."""
@@ -205,7 +208,11 @@ class Audit:
         return CaptureError(f"{self.out}/tables/{name}: {_first_line(error)}{replaced}; run the audit again")
 
 
-_SPANS = {"rebalances": ("log_ts", ("from", "to")), "partition_lag": ("at", ("sampled_from", "sampled_to"))}
+_SPANS = {
+    "health": ("until", ("sampled_from", "sampled_to")),
+    "rebalances": ("log_ts", ("from", "to")),
+    "partition_lag": ("at", ("sampled_from", "sampled_to")),
+}
 """Table -> its time column, and the fields of the summary that it lies between."""
 
 
@@ -252,6 +259,13 @@ def _micros(column: Any) -> Ints:
     """A timestamp column as microseconds since 1970; null becomes 0."""
     micros = pc.fill_null(column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()), 0)
     return np.asarray(micros.to_numpy(), dtype=np.int64)
+
+
+def _by_group(table: Any) -> dict[str, list[Row]]:
+    rows: dict[str, list[Row]] = {}
+    for row in _rows(table):
+        rows.setdefault(str(row["group_id"]), []).append(row)
+    return rows
 
 
 def _rows(table: Any) -> list[Row]:

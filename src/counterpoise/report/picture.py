@@ -8,6 +8,7 @@ import numpy as np
 
 from counterpoise.report.colours import Look
 from counterpoise.report.history import GroupHistory, LagSeries, Row
+from counterpoise.report.lane import lane
 from counterpoise.report.limits import Limits
 from counterpoise.report.ribbons import Axis, Interval, pick, runs, ticks
 from counterpoise.report.shapes import LEFT, RIGHT, Band, Label, Mark, Picture, Segment, Strip
@@ -16,7 +17,7 @@ from counterpoise.report.words import DAY, clock, duration, instant, long, numbe
 
 __all__ = ["draw", "draw_lag"]
 
-_HEAD, _MARKS, _TOPIC, _LAG = 20, 24, 19, 58
+_HEAD, _MARKS, _TOPIC, _LAG, _LANE = 20, 24, 19, 58, 32
 _STRIPS = 4
 _LETTER_WIDTH = 15
 _SHAPES = {
@@ -55,6 +56,7 @@ def draw(
     period: tuple[int, int],  # First and last instant of the audit, microseconds
     share: bool,  # Whether several members may hold one partition at once (share groups); elsewhere that is contested
     limits: Limits,
+    health: list[Row],
 ) -> Picture:
     """The drawing of one group."""
     times = np.array([step["log_ts"] for step in history.steps], dtype=np.int64)
@@ -66,7 +68,8 @@ def draw(
     row = 15.0 if len(chosen.drawn) <= 24 else 11.0
     top = float(_HEAD + _MARKS)
     strips, topics, bottom = _strips(scene, owned.of(chosen.drawn), chosen.drawn, top, row)
-    lag_top = bottom + 14
+    states, note = lane(health, scene.axis, limits.segments, brief=limits.brief)
+    lag_top = bottom + 14 + (_LANE if states else 0)
     area, lag_label = _lag(lag, scene.axis, lag_top, 16 if limits.brief else 1)
     below = _LAG if area else (10 if lag_label else -10)
     return Picture(
@@ -83,18 +86,20 @@ def draw(
         lag_area=area,
         lag_top=lag_top,
         lag_label=lag_label,
-        notes=_notes(history, chosen.left_out),
+        health=states,
+        notes=_notes(history, chosen.left_out) + note,
     )
 
 
-def draw_lag(lag: LagSeries, period: tuple[int, int]) -> Picture | None:
-    """Lag alone, for a group without recorded steps; None if there is none."""
+def draw_lag(lag: LagSeries, period: tuple[int, int], limits: Limits, health: list[Row]) -> Picture | None:
+    """Health and lag alone, for a group without recorded steps; None if no lag is known."""
     axis = Axis(*period, LEFT, RIGHT)
-    top = float(_HEAD + 8)
+    states, note = lane(health, axis, limits.segments, brief=limits.brief)
+    top = float(_HEAD + 8) + (_LANE if states else 0)
     area, label = _lag(lag, axis, top, 1)
     if not area:
         return None
-    return Picture(top + _LAG + 4, top, top, 0, _axis(axis), [], [], [], [], None, area, top, label)
+    return Picture(top + _LAG + 4, top, top, 0, _axis(axis), [], [], [], [], None, area, top, label, states, note)
 
 
 def _strips(

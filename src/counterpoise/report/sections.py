@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sections", "packed"]
 
+_Read = tuple[Row, GroupHistory | None, LagSeries | None, list[Row]]
 _CELLS_AT_ONCE = 300_000
 """Partitions times steps that are read at once."""
 
@@ -47,9 +48,9 @@ class Sections:
     def full(self) -> Iterator[str]:
         """The first groups' sections as HTML; `n_full` counts them."""
         left = self.limits.full_bytes
-        for group, history, lag in self._read(self.groups[: self.limits.full], self.limits.steps):
+        for read in self._read(self.groups[: self.limits.full], self.limits.steps):
             unfolded = self.n_full < self.limits.open_groups
-            made = self._made(group, history, lag, self.limits)
+            made = self._made(*read, self.limits)
             section = self.template.render(group=made, unfolded=unfolded, wrapped=not unfolded)
             self.n_full += 1
             left -= len(section)
@@ -61,8 +62,8 @@ class Sections:
         """The other groups' sections, packed, `Limits.packed` in a block."""
         block: list[str] = []
         limits = self.limits.short()
-        for group, history, lag in self._read(self.groups[self.n_full :], limits.steps):
-            made = self._made(group, history, lag, limits)
+        for read in self._read(self.groups[self.n_full :], limits.steps):
+            made = self._made(*read, limits)
             block.append(self.template.render(group=made, unfolded=False, wrapped=False))
             if len(block) == limits.packed:
                 yield packed("".join(block))
@@ -70,22 +71,23 @@ class Sections:
         if block:
             yield packed("".join(block))
 
-    def _made(self, group: Row, history: GroupHistory | None, lag: LagSeries | None, limits: Limits) -> Row:
+    def _made(self, group: Row, history: GroupHistory | None, lag: LagSeries | None, health: list[Row], limits: Limits) -> Row:
         name = str(group["group_id"])
         found = [finding_words(row, self.period) for row in self.findings.get(name, ())]
         changed = change_words(self.changes.get(name, ()), self.period)
-        return {**detail(group, history, lag, found, self.period, limits), "changes": changed}
+        return {**detail(group, history, lag, found, self.period, limits, health), "changes": changed}
 
-    def _read(self, groups: list[Row], steps: int) -> Iterator[tuple[Row, GroupHistory | None, LagSeries | None]]:
-        """Each group with its history and its lag; the tables are read for a part of the groups at a time."""
+    def _read(self, groups: list[Row], steps: int) -> Iterator[_Read]:
+        """Each group with its history, its lag and its states; the tables are read for a part of the groups at a time."""
         for part in self._parts(groups, steps):
             names = [str(group["group_id"]) for group in part]
             lags = self.audit.lags(names, self.lags)
+            states = self.audit.health(names)
             histories = self.audit.histories({name: self.rhythm[name][1] for name in names if name in self.rhythm}, steps)
             for group, name in zip(part, names, strict=True):
                 history = histories.pop(name, None)
                 self.terms.append(self._terms(name, history))
-                yield group, history, lags.get(name)
+                yield group, history, lags.get(name), states.get(name, [])
 
     def _terms(self, name: str, history: GroupHistory | None) -> str:
         clients = {client for _, client in history.members} if history else set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["LEFT", "RIGHT", "WIDTH", "Band", "Label", "Mark", "Picture", "Segment", "Strip"]
+__all__ = ["LEFT", "RIGHT", "WIDTH", "Band", "Label", "Mark", "Picture", "Segment", "State", "Strip"]
 
 WIDTH, LEFT, RIGHT = 1000, 44, 992
 """Width of a drawing and the ends of its time axis, in the drawing's own units."""
@@ -63,6 +63,17 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """A piece of the lane of health: its place, the state as a class, its name if there is room, and its tooltip."""
+
+    x: float
+    width: float
+    code: str
+    label: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """Everything the SVG template needs; heights are measured from the top."""
 
@@ -79,6 +90,7 @@ class Picture:
     lag_area: str
     lag_top: float
     lag_label: str
+    health: list[State]
     notes: list[str] = field(default_factory=list)
     width: int = WIDTH
     left: int = LEFT

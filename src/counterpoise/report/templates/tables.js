@@ -52,7 +52,7 @@ class Sheet {
 
   // A cell as a value: a number (-1 if it is not known) or text.
   static value(cell, number) {
-    const known = cell.dataset.v;
+    const known = cell.dataset.order ?? cell.dataset.v;
     if (!number) { return known === undefined ? Sheet.text(cell).toLowerCase() : known; }
     return known === "" ? -1 : Number(known ?? parseFloat(Sheet.text(cell).replace(/,/g, "")));
   }

@@ -37,8 +37,7 @@ const among = (wanted, list) => !wanted || (list || "").split("|").includes(want
 
 const matches = (row) => {
   const data = row.dataset;
-  return (!view.strategy || data.strategy === view.strategy) && (!view.type || data.type === view.type)
-    && (!view.owner || data.owner === view.owner)
+  return ["health", "strategy", "type", "owner"].every((name) => !view[name] || data[name] === view[name])
     && among(view.library, data.libraries) && among(view.action, data.actions)
     && ((!view.kind && !view.severity) || found(row).some(asked))
     && (!view.text || view.text.toLowerCase().split(/\s+/).every((word) => words(row).includes(word)));
