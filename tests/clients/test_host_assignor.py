@@ -1,4 +1,4 @@
-"""What an assignor does when its host shows less than expected; weights; settings; state per consumer."""
+"""What an assignor does when its host shows less than expected; capacities; settings; state per consumer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kafka import KafkaConsumer
 
 from counterpoise.clients import aiokafka, kafka_python
 from counterpoise.clients.calling_host import calling_object, calling_variable
-from counterpoise.clients.weights import (
+from counterpoise.clients.own_fields import (
     HOSTS,
     assignment_user_data,
+    capacity_of,
     generation_handed_out,
     host_of,
-    weight_of,
+    with_capacity,
     with_host,
-    with_weight,
     withheld_of,
 )
 from counterpoise.errors import HostError, OptionError
@@ -46,27 +46,29 @@ def decoded(metadata: bytes, version: int = 3) -> Any:
 
 
 @given(st.binary(max_size=40) | st.none(), st.integers(1, 2**31 - 1))
-def test_a_weight_comes_back_and_a_weight_of_one_adds_nothing(user_data: bytes | None, weight: int) -> None:
-    assert weight_of(with_weight(user_data, weight)) == (weight if weight > 1 else weight_of(user_data))
-    assert with_weight(user_data, 1) == user_data
+def test_a_capacity_comes_back_and_a_capacity_of_one_adds_nothing(user_data: bytes | None, capacity: int) -> None:
+    assert capacity_of(with_capacity(user_data, capacity)) == (capacity if capacity > 1 else capacity_of(user_data))
+    assert with_capacity(user_data, 1) == user_data
 
 
 @given(st.integers(-1, 2**31 - 1), st.integers(2, 2**31 - 1), st.integers(0, 3))
-def test_neither_host_nor_weight_changes_a_claim(generation: int, weight: int, topics: int) -> None:
+def test_neither_host_nor_capacity_changes_a_claim(generation: int, capacity: int, topics: int) -> None:
     """Neither in sticky data nor behind a bare generation, whatever number of topics that generation looks like."""
     sticky = encode_sticky(tuple((f"t{at}", (0, at)) for at in range(topics)), generation)
-    assert decode_sticky(with_weight(sticky, weight)) == decode_sticky(sticky)
+    assert decode_sticky(with_capacity(sticky, capacity)) == decode_sticky(sticky)
     for written in (None, encode_cooperative(generation), encode_sticky((), generation)):
         for host in HOSTS:
             hosted = with_host(written, host)
-            assert decode_cooperative(hosted) == decode_cooperative(with_weight(hosted, weight)) == decode_cooperative(written)
-            assert decode_sticky(hosted) == decode_sticky(with_weight(hosted, weight)) == decode_sticky(written)
-            assert (host_of(hosted), host_of(with_weight(hosted, weight)), weight_of(hosted)) == (host, host, 1)
+            assert (
+                decode_cooperative(hosted) == decode_cooperative(with_capacity(hosted, capacity)) == decode_cooperative(written)
+            )
+            assert decode_sticky(hosted) == decode_sticky(with_capacity(hosted, capacity)) == decode_sticky(written)
+            assert (host_of(hosted), host_of(with_capacity(hosted, capacity)), capacity_of(hosted)) == (host, host, 1)
 
 
 @given(st.binary(max_size=40))
 def test_foreign_user_data_is_never_an_error(data: bytes) -> None:
-    assert weight_of(data) >= 1
+    assert capacity_of(data) >= 1
     assert host_of(data) in (None, *HOSTS)
     assert generation_handed_out(data) >= -1
     assert withheld_of(data) >= 0
@@ -78,10 +80,10 @@ def test_an_assignment_says_its_generation_and_how_many_partitions_wait(generati
     assert (generation_handed_out(data), withheld_of(data)) == (generation, withheld)
 
 
-@pytest.mark.parametrize("weight", [0, -1, 2**31, 1.5, True, "2"])
-def test_a_weight_that_is_none_is_refused(weight: Any) -> None:
+@pytest.mark.parametrize("capacity", [0, -1, 2**31, 1.5, True, "2"])
+def test_a_capacity_that_is_none_is_refused(capacity: Any) -> None:
     with pytest.raises(OptionError, match="capacity: expected a whole number from 1 to 2147483647"):
-        kafka_python.StickyAssignor(capacity=weight)
+        kafka_python.StickyAssignor(capacity=capacity)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -105,7 +107,7 @@ def test_settings_are_checked_at_once(module: ModuleType) -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_rack_weight_and_topics_travel(module: ModuleType) -> None:
     sent = decode_subscription(module.StickyAssignor(rack="r1", capacity=3).metadata({"b", "a"}))
-    assert (sent.version, sent.topics, sent.rack, weight_of(sent.user_data)) == (3, ("a", "b"), "r1", 3)
+    assert (sent.version, sent.topics, sent.rack, capacity_of(sent.user_data)) == (3, ("a", "b"), "r1", 3)
     assert sent.owned == ()
 
 

@@ -1,4 +1,4 @@
-"""A group read through an admin client that answers in part, or late; weights told: what is not read is no lag of zero."""
+"""A group read through an admin client that answers in part, or late; capacities told: what is not read is no lag of zero."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported, but not in its stubs
 
 from counterpoise.cli.app import app
-from counterpoise.cli.lag_command import hint, read_weights
+from counterpoise.cli.lag_command import hint, read_capacities
 from counterpoise.clients import live_group
 from counterpoise.clients.live_group import LiveGroup, read_live_group
 from counterpoise.errors import OptionError, SourceError
@@ -198,7 +198,7 @@ def weighted(**capacity: int) -> LiveGroup:
 
 
 def test_the_hint_counts_lag_per_capacity() -> None:
-    """300 and 100 are uneven for equals; for a member of three times the weight they are what they should be."""
+    """300 and 100 are uneven for equals; for a member of three times the capacity they are what they should be."""
     assert "cut the largest lag of a member from 300 to 200" in str(hint(weighted()))
     assert hint(weighted(a=2, b=1)) is None
     assert "cut the largest lag of a member per capacity from 300 to 100" in str(hint(weighted(a=1, b=3)))
@@ -209,10 +209,10 @@ def test_the_hint_counts_lag_per_capacity() -> None:
 def test_weights_that_fit_nobody_are_refused() -> None:
     with pytest.raises(OptionError, match="capacity: group g has no member or client 'c'; its clients: a, b"):
         weighted(c=2)
-    assert read_weights(["a=2", "x=y=3"]) == {"a": 2, "x=y": 3}
+    assert read_capacities(["a=2", "x=y=3"]) == {"a": 2, "x=y": 3}
     for word in ("a", "a=", "=2", "a=0", "a=-1", "a=2.5", "a=x"):
         with pytest.raises(OptionError, match="expected CLIENT=N"):
-            read_weights([word])
+            read_capacities([word])
 
 
 def test_the_command_takes_weights_and_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from counterpoise.assignors.registry import strategies
 from counterpoise.clients.member_side import MemberSide
-from counterpoise.clients.weights import HOSTS
+from counterpoise.clients.own_fields import HOSTS
 from counterpoise.pipeline.records.libraries import leader_library, library_of
 from counterpoise.wire.consumer_protocol import decode_subscription
 

@@ -22,7 +22,7 @@ from counterpoise.model.problem import MOST_CAPACITY
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.names import partition_list
 
-__all__ = ["command", "hint", "read_weights"]
+__all__ = ["command", "hint", "read_capacities"]
 
 _QUALITIES = {
     EXACT: ("exact", ""),
@@ -43,8 +43,8 @@ _QUALITIES = {
     help="auto.offset.reset of the group: decides the lag if nothing is committed.",
 )  # fmt: skip
 @click.option(
-    "--capacity", "weights", multiple=True, metavar="CLIENT=N",
-    help="Weight of a member, by client id or member id, as in its configuration; repeatable. Default: 1.",
+    "--capacity", "capacities", multiple=True, metavar="CLIENT=N",
+    help="Capacity of a member, by client id or member id, as in its configuration; repeatable. Default: 1.",
 )  # fmt: skip
 @click.option("--timeout", default=10.0, show_default=True, type=FiniteRange(0.001, 3600), help="Seconds for each request.")
 @click.option("--partitions", "each", is_flag=True, help="Add a row per partition.")
@@ -54,7 +54,7 @@ def command(
     group_id: str,
     config: Path | None,
     reset: str,
-    weights: tuple[str, ...],
+    capacities: tuple[str, ...],
     timeout: float,
     each: bool,
     as_json: bool,
@@ -68,12 +68,12 @@ def command(
     Example:
       counterpoise lag --bootstrap-server localhost:9092 --group orders
     """
-    weight, settings = read_weights(weights), cluster_settings(bootstrap_server, config)
+    capacity, settings = read_capacities(capacities), cluster_settings(bootstrap_server, config)
     need("lag", "live", "confluent_kafka", "pyarrow")
     from counterpoise.pipeline.capture.cluster import Cluster
 
     admin = Cluster(settings, timeout).admin
-    live = read_live_group(settings, group_id, reset=reset, timeout=timeout, capacity=weight, admin=admin)
+    live = read_live_group(settings, group_id, reset=reset, timeout=timeout, capacity=capacity, admin=admin)
     advice = hint(live)
     if as_json:
         click.echo(json.dumps(_as_object(live, advice)))
@@ -93,22 +93,22 @@ def hint(live: LiveGroup) -> str | None:
     best = plan.lag_report.largest
     if best * 10 > now * 9 or not now:
         return None
-    per = " per capacity" if any(weight != 1 for weight in capacity.values()) else ""
+    per = " per capacity" if any(one != 1 for one in capacity.values()) else ""
     return (
         f"lag-sticky would cut the largest lag of a member{per} from {math.ceil(now)} to {math.ceil(best)} by moving "
         f"{plan.moved} {'partition' if plan.moved == 1 else 'partitions'}"
     )
 
 
-def read_weights(words: Sequence[str]) -> dict[str, int]:
-    """CLIENT=N words to weights by name; a name may hold "="."""
-    weights: dict[str, int] = {}
+def read_capacities(words: Sequence[str]) -> dict[str, int]:
+    """CLIENT=N words to capacities by name; a name may hold "="."""
+    capacities: dict[str, int] = {}
     for word in words:
         name, equals, value = word.rpartition("=")
         if not equals or not name or not value.isdecimal() or not 1 <= int(value[:20]) <= MOST_CAPACITY:
             raise OptionError(f"--capacity {word}: expected CLIENT=N, N a whole number from 1 to {MOST_CAPACITY}")
-        weights[name] = int(value)
-    return weights
+        capacities[name] = int(value)
+    return capacities
 
 
 def _print(live: LiveGroup, advice: str | None, *, each: bool) -> None:

@@ -39,9 +39,9 @@ def command(requests: str, _json: bool) -> None:
         try:
             request = read_request(line)
             options = check_options(request.strategy, request.options)
-            lag, weights, protocol = request.lag, request.capacity, request.protocol
+            lag, capacities, protocol = request.lag, request.capacity, request.protocol
             answer = lead(
-                request.strategy, request.topics, request.members, protocol=protocol, lag=lag, capacity=weights, **options
+                request.strategy, request.topics, request.members, protocol=protocol, lag=lag, capacity=capacities, **options
             )
             say(write_answer(answer))
         except CounterpoiseError as error:

@@ -55,7 +55,7 @@ class Sticky(HostAssignor):
     rack : str, optional
         As for `Range`.
     capacity : int
-        Weight of this member, 1 to 2**31 - 1: a member of weight 2 gets twice the load of one of weight 1. Leaders of
+        What this member can carry, 1 to 2**31 - 1: a member of capacity 2 gets twice the load of one of capacity 1. Leaders of
         other libraries ignore it.
     racks, evenness : str
         Options of the strategy. The leader's count: give all members the same.

@@ -19,8 +19,8 @@ from weakref import WeakKeyDictionary
 from counterpoise.assignors.registry import assignor
 from counterpoise.clients.calling_host import calling_variable
 from counterpoise.clients.member_side import MemberSide, pairs
+from counterpoise.clients.own_fields import generation_handed_out, with_capacity, withheld_of
 from counterpoise.clients.rebalance_report import OnLead, OnRebalance, Rebalance, Reports
-from counterpoise.clients.weights import generation_handed_out, with_weight, withheld_of
 from counterpoise.errors import HostError, OptionError
 from counterpoise.wire.consumer_protocol import TopicPartitions
 
@@ -64,7 +64,7 @@ class HostAssignor:
 
     name: ClassVar[str]
     host: ClassVar[str]
-    """One of `counterpoise.clients.weights.HOSTS`."""
+    """One of `counterpoise.clients.own_fields.HOSTS`."""
     _of_consumer: ClassVar[WeakKeyDictionary[Any, HostAssignor]]
     __signature__: ClassVar[inspect.Signature]
 
@@ -88,7 +88,7 @@ class HostAssignor:
     ) -> None:
         self._check_host()
         assignor(self.name, **options)
-        with_weight(None, capacity)
+        with_capacity(None, capacity)
         if not isinstance(rack, str | NoneType):
             raise OptionError(f"rack: expected a name, not {rack!r}")
         self._member = MemberSide(self.name, self.host, rack or None, capacity)

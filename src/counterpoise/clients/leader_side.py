@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.clients.member_side import WITHOUT_HISTORY
-from counterpoise.clients.weights import assignment_user_data, weight_of
+from counterpoise.clients.own_fields import assignment_user_data, capacity_of
 from counterpoise.planning.lead import Lead, lead_plan
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.joined import JoinMember
@@ -60,8 +60,8 @@ def lead_group(
     """Plan a group as its leader."""
     begin = time.perf_counter()
     name = given.strategy
-    weights = {member.id: weight_of(read.user_data) for member, read in zip(given.members, given.read, strict=True)}
-    heavier = {member: weight for member, weight in weights.items() if weight != 1}
+    capacities = {member.id: capacity_of(read.user_data) for member, read in zip(given.members, given.read, strict=True)}
+    heavier = {member: capacity for member, capacity in capacities.items() if capacity != 1}
 
     def user_data(withheld: int) -> bytes | None:
         return None if name in _WITHOUT_USER_DATA else assignment_user_data(given.generation, withheld)

@@ -62,7 +62,7 @@ def read_live_group(
     *,
     reset: str = "latest",  # The group's ``auto.offset.reset``: decides the lag if nothing is committed (see `partition_lag`)
     timeout: float = 10.0,  # Seconds for each request
-    # Weights of members by client id or member id, default 1: an admin client cannot see the weights that members send
+    # Capacities of members by client id or member id, default 1: an admin client cannot see the capacities that members send
     capacity: Mapping[str, int] | None = None,
     admin: Any = None,  # Used instead of a new one
 ) -> LiveGroup:
@@ -76,7 +76,7 @@ def read_live_group(
     described = reader.describe(group_id)
     members = [_member(each) for each in described.members]
     client_ids = {member_id: client for member_id, client, _ in members}
-    weights = _weights(capacity or {}, client_ids, group_id)
+    capacities = _capacities(capacity or {}, client_ids, group_id)
     owner = {at: member_id for member_id, _, held in members for at in held}
     committed = reader.committed(group_id)
     if not (owner or committed or reader.uncommitted):
@@ -93,7 +93,10 @@ def read_live_group(
     subscribed = java_order({topic for topic, _ in owner if topic in topics})
     group = Group(
         topics,
-        [Member(member_id, subscribed, dict(by_topic(held)), 0, capacity=weights[member_id]) for member_id, _, held in members],
+        [
+            Member(member_id, subscribed, dict(by_topic(held)), 0, capacity=capacities[member_id])
+            for member_id, _, held in members
+        ],
         {name: [state.lag or 0 for state in states if state.topic == name] for name in topics},
         group_id,
     )
@@ -208,8 +211,8 @@ def _member(described: Any) -> tuple[str, str, list[Partition]]:
     return described.member_id, described.client_id, [(at.topic, at.partition) for at in held]
 
 
-def _weights(given: Mapping[str, int], client_of: Mapping[str, str], group_id: str) -> dict[str, int]:
-    """The weight of each member; a client id counts for all its members, a member's own id before that."""
+def _capacities(given: Mapping[str, int], client_of: Mapping[str, str], group_id: str) -> dict[str, int]:
+    """The capacity of each member; a client id counts for all its members, a member's own id before that."""
     nobody = sorted(set(given) - set(client_of) - set(client_of.values()))
     if nobody:
         known = ", ".join(sorted(set(client_of.values()))) or "none"

@@ -1,4 +1,4 @@
-"""What a member sends when it joins, by strategy: its subscription, its claims, its rack, its host and its weight.
+"""What a member sends when it joins, by strategy: its subscription, its claims, its rack, its host and its capacity.
 
 Three ways of claiming, and who may use which:
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.clients.weights import with_host, with_weight
+from counterpoise.clients.own_fields import with_capacity, with_host
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription, grouped
 from counterpoise.wire.user_data import encode_cooperative, encode_sticky
 
@@ -31,7 +31,7 @@ class MemberSide:
     """One member's memory between rebalances, and how it is written."""
 
     strategy: str
-    host: str  # One of `weights.HOSTS`
+    host: str  # One of `own_fields.HOSTS`
     rack: str | None = None
     capacity: int = 1
     assigned: tuple[TopicPartitions, ...] = field(default=())  # What the last assignment gave, sorted
@@ -61,7 +61,7 @@ class MemberSide:
             user_data = encode_cooperative(-1)
         elif self.strategy not in WITHOUT_HISTORY:
             user_data = encode_sticky(self.assigned, self.generation)
-        data = with_weight(with_host(user_data, self.host), self.capacity)
+        data = with_capacity(with_host(user_data, self.host), self.capacity)
         return encode_subscription(Subscription(tuple(topics), data, owned, generation, self.rack))
 
     @property

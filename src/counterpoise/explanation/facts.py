@@ -50,7 +50,7 @@ class Facts:
     given: list[int]  # Everybody the plan gives it to: more than one in a faulty plan
     waits: bool  # Withheld in this round
     strategy: str | None  # What made the plan, if known
-    # load, claimed, capacity (int64[M]): partitions per member in the target, partitions it may keep, weight
+    # load, claimed, capacity (int64[M]): partitions per member in the target, and that it may keep; its own
     load: Int64
     claimed: Int64
     capacity: Int64

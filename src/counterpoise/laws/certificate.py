@@ -208,9 +208,9 @@ def _unbalanced(
 
 
 def _loaded(problem: Problem, load: Int64, member: int, words: Words) -> str:
-    weights = problem.capacity
-    weight = f" at capacity {weights[member]}" if int(weights.min()) != int(weights.max()) else ""
-    return f"{words.member(member)} has {load[member]} partition{'' if load[member] == 1 else 's'}{weight}"
+    uneven = int(problem.capacity.min()) != int(problem.capacity.max())
+    capacity = f" at capacity {problem.capacity[member]}" if uneven else ""
+    return f"{words.member(member)} has {load[member]} partition{'' if load[member] == 1 else 's'}{capacity}"
 
 
 def _unsticky(owner: Int32, claims: Int32, moves: list[Move], words: Words) -> Violation:

@@ -14,7 +14,7 @@ from counterpoise.model.arrays import CONTESTED, FEW, UNOWNED, Int32, Int64, che
 from counterpoise.model.claims import holders, keepers
 
 MOST_CAPACITY = 2**31 - 1
-"""Largest weight of a member: sums over all members stay exact."""
+"""Largest capacity of a member: sums over all members stay exact."""
 
 _MOST_MEMBERS = 2**31 - 1
 """Their codes are int32."""
@@ -65,7 +65,7 @@ class Problem:
         The member that must give the partition up before another gets it (cooperative). The attribute holds member codes,
         UNOWNED (also for members that have left) and CONTESTED. Default: what was given as `previous_owner`.
     capacity : int64[M], optional
-        Weight of each member, at least 1. Default: all 1.
+        What each member can carry compared with others, at least 1. Default: all 1.
     lag : int64[P], optional
         Records behind, at least 0. Default: unknown (None).
     racks : Racks, optional

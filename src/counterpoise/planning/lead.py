@@ -53,7 +53,7 @@ class Lead(Plan):
 
     def request(self) -> str:
         """Everything that the plan depends on, as one line of JSON: `counterpoise lead` makes the same plan of it again."""
-        behind, weights = self.problem.lag, self.problem.capacity.tolist()
+        behind, capacities = self.problem.lag, self.problem.capacity.tolist()
         ends = self.problem.topic_start.tolist()
         value = {
             "strategy": self.strategy,
@@ -63,7 +63,7 @@ class Lead(Plan):
             "lag": None
             if behind is None
             else {name: behind[a:b].tolist() for name, a, b in zip(self.topic_names, ends, ends[1:], strict=False)},
-            "capacity": {member: weight for member, weight in zip(self.member_ids, weights, strict=True) if weight != 1},
+            "capacity": {member: capacity for member, capacity in zip(self.member_ids, capacities, strict=True) if capacity != 1},
             "members": [
                 {"id": each.id, "instance_id": each.instance_id, "metadata": each.metadata.hex()} for each in self.joined.members
             ],
@@ -92,7 +92,7 @@ def lead(
     protocol : "eager" or "cooperative", optional
         Default: what the strategy prefers.
     lag : mapping of topic name to records behind per partition, optional
-    capacity : mapping of member id to weight, optional
+    capacity : mapping of member id to capacity, optional
         Members without an entry weigh 1.
 
     Returns
@@ -102,7 +102,7 @@ def lead(
     Raises
     ------
     SnapshotError
-        A subscription that cannot be read, a lag or a weight that does not fit; unreadable user data is no error (the member
+        A subscription that cannot be read, a lag or a capacity that does not fit; unreadable user data is no error (the member
         has no history).
     UnknownStrategyError, OptionError
         As for `assign`.

@@ -13,7 +13,7 @@ from counterpoise.model.problem import MOST_CAPACITY
 __all__ = ["JoinedPart", "Lags", "LeadLine", "LeadRequest", "Member", "Parts", "Topic", "Topics"]
 
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Weight = Annotated[int, Meta(ge=1, le=MOST_CAPACITY)]
+Capacity = Annotated[int, Meta(ge=1, le=MOST_CAPACITY)]
 Lags = dict[str, list[Annotated[int, Meta(ge=0, le=2**63 - 1)]]]
 """Records behind per partition, by topic."""
 
@@ -46,7 +46,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rack : str, optional
         ``client.rack``; "" means none.
     capacity : int
-        Weight, at least 1.
+        What it can carry compared with others, at least 1.
     """
 
     id: str
@@ -55,7 +55,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     generation: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = -1
     instance_id: str | None = None
     rack: str | None = None
-    capacity: Weight = 1
+    capacity: Capacity = 1
 
 
 class Parts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -76,12 +76,12 @@ class JoinedPart(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LeadRequest(msgspec.Struct):
-    """What `lead` takes: the members that joined, with what their leader knows of topics, lags and weights."""
+    """What `lead` takes: the members that joined, with what their leader knows of topics, lags and capacities."""
 
     topics: Topics
     members: list[JoinedPart]
     lag: Lags | None
-    capacity: dict[str, Weight] | None
+    capacity: dict[str, Capacity] | None
 
 
 class LeadLine(msgspec.Struct, forbid_unknown_fields=True):

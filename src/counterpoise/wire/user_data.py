@@ -41,7 +41,7 @@ ProtocolKind = Literal["eager", "cooperative"]
 
 _STRAY = b"\x00\x01"
 _TRAILER, _TRAILER_SIZE = b"\xffcp", 8
-"""How each field begins that counterpoise writes behind the layouts (host, weight), and its bytes; no layout can end so."""
+"""How each field begins that counterpoise writes behind the layouts (host, capacity), and its bytes; no layout can end so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from counterpoise.clients.weights import host_of
+from counterpoise.clients.own_fields import host_of
 from counterpoise.planning.client_libraries import (
     AIOKAFKA,
     CONNECT,

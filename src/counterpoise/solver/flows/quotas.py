@@ -23,7 +23,7 @@ __all__ = ["Demand", "Quotas", "quotas"]
 class Demand:
     """Capacities, and units that members hold already; the same for every split into blocks."""
 
-    capacity: Int64 | None = None  # int64[M]: weight of each member; None: all equal
+    capacity: Int64 | None = None  # int64[M]; None: all equal
     # int64[M]: units a member keeps in any case (they count for the balance and are not assigned); None: none
     offset: Int64 | None = None
 

@@ -1,4 +1,4 @@
-"""The weight of a member, from the user data it joins with to the capacities that its leader plans with."""
+"""The capacity of a member, from the user data it joins with to the capacities that its leader plans with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from counterpoise.assignors.registry import strategies
 from counterpoise.clients.leader_side import group_to_lead, lead_group
 from counterpoise.clients.member_side import MemberSide
-from counterpoise.clients.weights import weight_of, with_weight
+from counterpoise.clients.own_fields import capacity_of, with_capacity
 from counterpoise.errors import OptionError
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.planning.lead import Lead
@@ -22,18 +22,18 @@ CLUSTER: Any = SimpleNamespace(brokers=lambda: (), partitions_for_topic=lambda _
 LAG = {"t": [800, 400, 200, 100, 50, 25, 0, 0, 0, 0, 0, 0]}
 
 
-def joining(name: str, weights: dict[str, int], *, cooperative: bool) -> list[JoinMember]:
+def joining(name: str, capacities: dict[str, int], *, cooperative: bool) -> list[JoinMember]:
     """Members that held four partitions each."""
     members = []
-    for at, (member, weight) in enumerate(weights.items()):
-        side = MemberSide(name, "kafka-python", capacity=weight)
+    for at, (member, capacity) in enumerate(capacities.items()):
+        side = MemberSide(name, "kafka-python", capacity=capacity)
         side.received([("t", 4 * at + index) for index in range(4)], 7)
         members.append(JoinMember(member, side.subscription(["t"], side.assigned if cooperative else None)))
     return members
 
 
-def led_by(name: str, weights: dict[str, int], *, cooperative: bool) -> Lead:
-    members = joining(name, weights, cooperative=cooperative)
+def led_by(name: str, capacities: dict[str, int], *, cooperative: bool) -> Lead:
+    members = joining(name, capacities, cooperative=cooperative)
     given = group_to_lead(name, CLUSTER, members, group="g", generation=8, patience_s=None)
     return lead_group(given, {}, lambda topics, patience_s: LAG)  # noqa: ARG005 - called by position
 
@@ -49,7 +49,7 @@ def test_weights_reach_the_leaders_capacities_whatever_the_strategy(name: str, c
 
 
 def test_lag_is_balanced_per_weight() -> None:
-    """The member of weight 3 takes the partition of 800; nobody is above the bound by more than the tolerance."""
+    """The member of capacity 3 takes the partition of 800; nobody is above the bound by more than the tolerance."""
     led = led_by("lag-sticky", {"a": 1, "b": 3}, cooperative=True)
     behind = np.bincount(led.target_owner, weights=LAG["t"]).tolist()
     assert behind[1] > 2 * behind[0]
@@ -57,15 +57,15 @@ def test_lag_is_balanced_per_weight() -> None:
 
 
 def test_a_weight_changes_nothing_of_what_stands_before_it() -> None:
-    """Every layout of user data keeps its bytes; a weight of one adds none; nonsense weighs one."""
+    """Every layout of user data keeps its bytes; a capacity of one adds none; nonsense counts as one."""
     for data in (None, b"", encode_cooperative(3), encode_sticky((("t", (0, 1)),), 3)):
-        assert with_weight(data, 1) == data
-        heavy = with_weight(data, 5)
+        assert with_capacity(data, 1) == data
+        heavy = with_capacity(data, 5)
         assert heavy is not None
-        assert (heavy[:-8], weight_of(heavy)) == (data or b"", 5)
-        assert weight_of(data) == 1
-        assert weight_of(heavy[:-1]) == 1
-    assert weight_of(b"\xffcpw\xff\xff\xff\xff") == 1
+        assert (heavy[:-8], capacity_of(heavy)) == (data or b"", 5)
+        assert capacity_of(data) == 1
+        assert capacity_of(heavy[:-1]) == 1
+    assert capacity_of(b"\xffcpw\xff\xff\xff\xff") == 1
     for wrong in (0, -1, 2**31, 1.5, True):
         with pytest.raises(OptionError, match="a whole number from 1"):
-            with_weight(None, wrong)  # type: ignore[arg-type]
+            with_capacity(None, wrong)  # type: ignore[arg-type]

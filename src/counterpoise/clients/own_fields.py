@@ -1,7 +1,7 @@
-"""User data that only counterpoise reads: a member's host and weight; an assignment's generation and withheld partitions.
+"""User data that only counterpoise reads: a member's host and capacity; an assignment's generation and withheld partitions.
 
 Each value is eight bytes, a marker and an int32. In a subscription they follow sticky user data (Java, librdkafka and
-kafka-python stop reading before them) or Java's bare cooperative generation, the host first, the weight last; in an
+kafka-python stop reading before them) or Java's bare cooperative generation, the host first, the capacity last; in an
 assignment they are the whole user data, which no other library reads. The marker begins with a byte that is negative as
 the length of a string, so that what stands before it is never read as a longer layout.
 """
@@ -15,18 +15,18 @@ from counterpoise.errors import OptionError
 __all__ = [
     "HOSTS",
     "assignment_user_data",
+    "capacity_of",
     "generation_handed_out",
     "host_of",
-    "weight_of",
+    "with_capacity",
     "with_host",
-    "with_weight",
     "withheld_of",
 ]
 
 HOSTS = ("kafka-python", "aiokafka")
 """The client libraries that assignors of counterpoise run in; a member's user data holds the position of its own, from 1."""
 _HOST = b"\xffcph"
-_WEIGHT = b"\xffcpw"
+_CAPACITY = b"\xffcpw"
 _GENERATION = b"\xffcpg"
 _WITHHELD = b"\xffcpf"
 _SIZE = 8
@@ -40,24 +40,24 @@ def with_host(user_data: bytes | None, host: str) -> bytes:
 def host_of(user_data: bytes | None) -> str | None:
     """The host of a counterpoise member, from the user data it joined with; None for other members. Never raises."""
     data = bytes(user_data or b"")
-    data = data[:-_SIZE] if data[-_SIZE:-4] == _WEIGHT else data
+    data = data[:-_SIZE] if data[-_SIZE:-4] == _CAPACITY else data
     number = _tail(data, _HOST, 0)
     return HOSTS[number - 1] if 1 <= number <= len(HOSTS) else None
 
 
-def with_weight(user_data: bytes | None, weight: int) -> bytes | None:
-    """The user data with a weight behind it; a weight of 1 is the default and adds nothing.
+def with_capacity(user_data: bytes | None, capacity: int) -> bytes | None:
+    """The user data with a capacity behind it; a capacity of 1 is the default and adds nothing.
 
-    Raises `OptionError` if the weight is no int from 1 to 2**31 - 1.
+    Raises `OptionError` if the capacity is no int from 1 to 2**31 - 1.
     """
-    if type(weight) is not int or not 1 <= weight < 1 << 31:
-        raise OptionError(f"capacity: expected a whole number from 1 to 2147483647, not {weight!r}")
-    return user_data if weight == 1 else (user_data or b"") + _WEIGHT + struct.pack(">i", weight)
+    if type(capacity) is not int or not 1 <= capacity < 1 << 31:
+        raise OptionError(f"capacity: expected a whole number from 1 to 2147483647, not {capacity!r}")
+    return user_data if capacity == 1 else (user_data or b"") + _CAPACITY + struct.pack(">i", capacity)
 
 
-def weight_of(user_data: bytes | None) -> int:
-    """The weight behind the user data; 1 if there is none, or an invalid one. Never raises."""
-    return max(_tail(user_data, _WEIGHT, 1), 1)
+def capacity_of(user_data: bytes | None) -> int:
+    """The capacity behind the user data; 1 if there is none, or an invalid one. Never raises."""
+    return max(_tail(user_data, _CAPACITY, 1), 1)
 
 
 def assignment_user_data(generation: int, withheld: int) -> bytes | None:
