@@ -363,3 +363,22 @@ def test_a_synthetic_fleet_prints_its_figures_as_json_and_nothing_else(tmp_path:
     result = run("synthesize", "--records", 2000, "--groups", 2, "--rebalances", 4, "--out", tmp_path / "fleet", "--json")
     assert json.loads(result.stdout).keys() == {"records", "groups", "rebalances", "out"}
     assert result.stderr == ""
+
+
+def test_every_command_shows_its_help_without_the_packages_of_the_audit() -> None:
+    """A consumer's environment has neither Spark nor PyArrow, and a command is imported when it is called."""
+    program = """
+import sys
+sys.modules.update(dict.fromkeys(("pyarrow", "pyspark", "jinja2", "confluent_kafka", "duckdb"), None))
+import click
+from counterpoise.cli.app import app
+context = click.Context(app)
+for name in app.list_commands(context):
+    command = app.get_command(context, name)
+    print(name, len(command.get_help(click.Context(command))) > 100)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert len(lines) > 10
+    assert all(line.endswith(" True") for line in lines), lines

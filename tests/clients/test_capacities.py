@@ -40,7 +40,7 @@ def led_by(name: str, capacities: dict[str, int], *, cooperative: bool) -> Lead:
 
 @pytest.mark.parametrize("name", strategies())
 @pytest.mark.parametrize("cooperative", [False, True], ids=["eager", "cooperative"])
-def test_weights_reach_the_leaders_capacities_whatever_the_strategy(name: str, cooperative: bool) -> None:
+def test_capacities_reach_the_leaders_capacities_whatever_the_strategy(name: str, cooperative: bool) -> None:
     led = led_by(name, {"a": 1, "b": 2, "c": 3}, cooperative=cooperative)
     assert led.joined.problem.capacity.tolist() == [1, 2, 3]
     assert led.joined.unreadable == (), "what a member writes is never an unreadable history"

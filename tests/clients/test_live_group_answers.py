@@ -206,7 +206,7 @@ def test_the_hint_counts_lag_per_capacity() -> None:
     assert [member.capacity for member in weighted(**{"a": 5, "a-id": 2}).group.members] == [2, 1]
 
 
-def test_weights_that_fit_nobody_are_refused() -> None:
+def test_capacities_that_fit_nobody_are_refused() -> None:
     with pytest.raises(OptionError, match="capacity: group g has no member or client 'c'; its clients: a, b"):
         weighted(c=2)
     assert read_capacities(["a=2", "x=y=3"]) == {"a": 2, "x=y": 3}
@@ -215,7 +215,7 @@ def test_weights_that_fit_nobody_are_refused() -> None:
             read_capacities([word])
 
 
-def test_the_command_takes_weights_and_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_takes_capacities_and_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counterpoise.cli.lag_command.read_live_group", lambda *_, capacity, **__: weighted(**capacity))
     words = ["lag", "--bootstrap-server", "b", "--group", "g"]
     shown = CliRunner().invoke(app, [*words, "--capacity", "b=3"])

@@ -13,7 +13,6 @@ from counterpoise.cli.inputs import FiniteRange, need, strategy_names
 from counterpoise.cli.ownership_picture import draw_outcomes
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import OptionError, ScenarioError
-from counterpoise.pipeline.stored.tables import dataset
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.recorded import Recorded, recorded
 from counterpoise.simulation.scenario import Scenario
@@ -111,6 +110,8 @@ def _given(scenario: str | None, audit: str | None, group: str | None) -> tuple[
 def _rows(audit: str, group: str) -> list[dict[str, Any]]:
     need("reading an audit's tables", "report", "pyarrow")
     import pyarrow.compute as pc
+
+    from counterpoise.pipeline.stored.tables import dataset
 
     rows: list[dict[str, Any]] = (
         dataset(f"{audit}/tables/group_generations").to_table(filter=pc.field("group_id") == group).to_pylist()
