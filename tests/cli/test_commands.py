@@ -351,19 +351,6 @@ def test_every_command_has_help_with_an_example() -> None:
         assert "--json " in shown.split("Options:")[1]
 
 
-def test_every_command_has_help_without_any_extra_but_its_own() -> None:
-    """A command may need PyArrow or Spark when it runs, not when it is listed: the site and completion load all of them."""
-    code = """
-import sys
-for name in ("pyarrow", "pyspark", "jinja2", "duckdb", "confluent_kafka"):
-    sys.modules[name] = None
-from counterpoise.cli.app import app
-print(*(app.get_command(None, name).name for name in app.list_commands(None)))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stderr, done.stdout.split()) == ("", app.list_commands(None))  # type: ignore[arg-type]
-
-
 def test_lists_that_are_nested_too_deep_to_read_are_one_clear_line(snapshot: Path) -> None:
     deep = "[" * 100_000
     for words in (["plan", "-"], ["verify", snapshot, "-"], ["lead"]):
