@@ -16,7 +16,7 @@ from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.changes import change_rows
 from counterpoise.pipeline.fold.group_figures import committed_partitions, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState
-from counterpoise.pipeline.fold.health_fold import health_columns, open_rows
+from counterpoise.pipeline.fold.health_fold import health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.log_ends import LogEnds
@@ -293,16 +293,16 @@ def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
     bucket._add_health(rows, opened)
     counted = committed_partitions(bucket.parts, stops)
     lag = {name: (figures, n) for name, figures, n in lag_figures(bucket.parts)}
+    health = dict(health_figures(bucket.groups, bucket.parts, opened))
     for name, group in bucket.groups.items():
         code = bucket.parts.names.groups.get(name)
         many = 0 if code is None else int(counted[code])
         changed = list(change_rows(group.changes, name, END))
         sized = {} if code is None else sizing_columns(group.sizing, bucket.parts, code, 2, 0.2)
-        health = {} if code is None else health_columns(bucket.parts, opened, code, group.health)
         found.figures[name] = (
             changed,
             sized,
-            health,
+            health.get(name),
             group.stops.figures,
             many,
             group.commits,

@@ -31,7 +31,7 @@ def dead_groups(row: Row) -> Finding | None:
         else "offsets stay until offsets.retention.minutes is over",
         f"start its members, or delete it:\n{deletion([row['group_id']])}",
         1 + lag / 1000,
-        {"lag": lag, "partitions": partitions, "lost": lost} if lost else {"lag": lag, "partitions": partitions},
+        {"lag": lag, "partitions": partitions} | ({"lost": lost} if lost else {}),
         at=row["last_ts"],
     )
 

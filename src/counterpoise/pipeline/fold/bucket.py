@@ -15,7 +15,7 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold import changes
 from counterpoise.pipeline.fold.group_figures import add_commits, add_stops, commit_columns, committed_partitions, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState
-from counterpoise.pipeline.fold.health_fold import add_health, add_seconds, health_columns, open_rows
+from counterpoise.pipeline.fold.health_fold import add_health, add_seconds, health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows, Samples, lag_rows, times_of_slices
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
@@ -137,18 +137,19 @@ class Bucket:
         self._add_health(rows, opened)
         counted = committed_partitions(self.parts, stops)
         lag = {name: (figures, n) for name, figures, n in lag_figures(self.parts)}
+        health = dict(health_figures(self.groups, self.parts, opened))
         for name, group in sorted(self.groups.items()):
             for row in changes.change_rows(group.changes, name, end):
                 rows.add_change(row)
             of_lag, committed = lag.get(name, ({}, None))
-            figures = {**self._figures(name, group, counted, opened), **of_lag}
+            figures = {**self._figures(name, group, counted), **of_lag, **health.get(name, {})}
             if figures.get("committed_partitions") is None:  # a group without steps has no stops
                 figures["committed_partitions"] = committed
             if figures.get("first_ts") is not None or group.commits is not None:
                 yield {"group_id": name, **figures, **group.strategies.figures}
 
-    def _figures(self, name: str, group: GroupState, counted: Int64, opened: HealthRows) -> dict[str, Any]:
-        """The figures of a group without lag and strategies."""
+    def _figures(self, name: str, group: GroupState, counted: Int64) -> dict[str, Any]:
+        """The figures of a group without lag, health and strategies."""
         figures, code = dict(group.step_figures.summary()), self.parts.names.groups.get(name)
         if figures:
             figures |= {"causes": list(figures["causes"].items()), "libraries": sorted(group.libraries) or None}
@@ -156,7 +157,6 @@ class Bucket:
                 figures |= {**group.stops.figures, "committed_partitions": int(counted[code])}
         if code is not None:
             figures |= sizing_columns(group.sizing, self.parts, code, figures.get("members_now"), self._spec.headroom)
-            figures |= health_columns(self.parts, opened, code, group.health)
         if group.commits is not None:
             figures |= commit_columns(group.commits)
         return figures | group.timeouts.figures
@@ -203,7 +203,7 @@ class Bucket:
 
     def _add_health(self, rows: Rows, found: HealthRows) -> None:
         rows.add_health(self.parts, found)
-        add_seconds({name: group.health for name, group in self.groups.items()}, self.parts, found)
+        add_seconds(self.groups, self.parts, found)
 
     def _feed(self, records: Iterable[Row], rows: Rows) -> None:
         for name, of_group in groupby(records, key=lambda row: str(row["group_id"])):

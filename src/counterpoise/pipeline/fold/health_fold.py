@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import fsum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +20,11 @@ from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_
 from counterpoise.pipeline.fold.health_state import STATES, Health
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
-from counterpoise.pipeline.scan.aggregation import NEVER
 
-__all__ = ["add_health", "add_seconds", "health_columns", "open_rows"]
+if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.group_state import GroupState
+
+__all__ = ["add_health", "add_seconds", "health_figures", "open_rows"]
 
 _MISSED = 10
 """A log without a sample for so many times the usual time, while other logs have some, is no longer there."""
@@ -121,54 +124,56 @@ def open_rows(parts: PartitionStates, instants: Int64) -> HealthRows:
     return HealthRows.joined([partition_rows(group[known], known, of, last_seen(of), known >= 0), units])
 
 
-def add_seconds(of: Mapping[str, dict[str, int]], parts: PartitionStates, rows: HealthRows) -> None:
-    """Add the time of groups in each state, in microseconds."""
+def add_seconds(groups: Mapping[str, GroupState], parts: PartitionStates, rows: HealthRows) -> None:
+    """Add the time of groups in each state, in microseconds, to `GroupState.health`."""
     names, mine = parts.groups, rows.take(np.flatnonzero(rows.scope == GROUP))
     for group, state, time in zip(mine.group.tolist(), mine.state.tolist(), (mine.until - mine.since).tolist(), strict=True):
-        spent = of[names[group]]
+        spent = groups[names[group]].health
         spent[STATES[state]] = spent.get(STATES[state], 0) + time
 
 
-def health_columns(parts: PartitionStates, opened: HealthRows, group: int, spent: Mapping[str, int]) -> dict[str, Any]:
-    """Columns of `group_report`: `opened` are the rows of the last states, `spent` has microseconds of the group by state."""
-    mine = opened.take(np.flatnonzero((opened.group == group) & (opened.key >= 0)))
-    states, named, worst = list[dict[str, Any]](), list[dict[str, Any]](), None
-    for code in range(len(STATES) - 1, 0, -1):
-        rows = mine.take(np.flatnonzero(mine.state == code))
-        if not len(rows) and STATES[code] not in spent:
-            continue
-        worst = STATES[code] if worst is None and len(rows) else worst
-        figures = {"state": STATES[code], "seconds": spent.get(STATES[code], 0) / 1e6, "partitions": len(rows)}
-        states.append(figures | _sums(parts, rows))
-        if code >= _WORST:
-            named += _named(parts, rows)
-    return {"health": worst, "health_states": states, "unhealthy": named} if states else {}
+def health_figures(
+    groups: Mapping[str, GroupState], parts: PartitionStates, opened: HealthRows
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each group that has a state, and its columns of `group_report`; `opened` are the rows of the last states."""
+    names, rows = parts.groups, _worst_first(parts, opened)
+    lost = np.maximum(parts.health.start - parts.health.committed, 0)[rows.key].astype(np.int64)
+    bounds = [*run_starts(rows.group, rows.state).tolist(), len(rows)]
+    runs, unhealthy = defaultdict[str, dict[int, slice]](dict), defaultdict[str, list[dict[str, Any]]](list)
+    for begin, end in pairwise(bounds):
+        runs[names[rows.group[begin]]][int(rows.state[begin])] = slice(begin, end)
+    listed = np.flatnonzero((ranks_in_runs(np.diff(bounds)) < _NAMED) & (rows.state >= _WORST))
+    for at, row in zip(listed.tolist(), rows.take(listed).batch(parts).to_pylist(), strict=True):
+        about = {name: row[name] for name in ("state", "topic", "partition", "client_id", "since")}
+        unhealthy[row["group_id"]].append({**about, "lag": row["lag_end"], "lost": int(lost[at])})
+    for name, group in groups.items():
+        here, spent, states = runs.get(name, {}), group.health, list[dict[str, Any]]()
+        for code in range(len(STATES) - 1, 0, -1):
+            if code in here or STATES[code] in spent:
+                part = here.get(code, slice(0))
+                figures = {"state": STATES[code], "seconds": spent.get(STATES[code], 0) / 1e6, "lost": int(lost[part].sum())}
+                states.append(figures | _sums(rows.take(part)))
+        if states:
+            worst = STATES[max(here)] if here else None
+            yield name, {"health": worst, "health_states": states, "unhealthy": unhealthy[name]}
 
 
-def _sums(parts: PartitionStates, rows: HealthRows) -> dict[str, Any]:
+def _worst_first(parts: PartitionStates, opened: HealthRows) -> HealthRows:
+    """The rows of partitions by group, the worst states first; in each by lag, the largest first, then by topic and partition."""
+    rows, topics = opened.take(np.flatnonzero(opened.key >= 0)), parts.topics
+    place = np.empty(len(topics), np.int64)
+    place[sorted(range(len(topics)), key=topics.__getitem__)] = np.arange(len(topics))
+    topic, partition = place[parts.keys.topic[rows.key]], parts.keys.partition[rows.key]
+    return rows.take(np.lexsort((partition, topic, -rows.lag_end, -rows.state, rows.group)))
+
+
+def _sums(rows: HealthRows) -> dict[str, Any]:
     known = rows.left[~np.isnan(rows.left)]
     return {
+        "partitions": len(rows),
         "since": int(rows.since.min()) if len(rows) else None,
         "lag": int(rows.lag_end.sum()),
-        "lost": int(_lost(parts, rows).sum()),
         "produced_per_second": fsum(rows.produced[~np.isnan(rows.produced)]),
         "consumed_per_second": fsum(rows.consumed[~np.isnan(rows.consumed)]),
         "seconds_left": float(known.min()) if len(known) else None,
     }
-
-
-def _named(parts: PartitionStates, rows: HealthRows) -> list[dict[str, Any]]:
-    """The partitions with most lag, of several with equal lag those whose topics come first."""
-    least = np.sort(rows.lag_end)[-_NAMED:]
-    rows = rows.take(np.flatnonzero(rows.lag_end >= least.min(initial=NEVER)))
-    listed = rows.batch(parts).select(["state", "topic", "partition", "client_id", "since", "lag_end"]).to_pylist()
-    found = [
-        {**one, "lag": one.pop("lag_end"), "lost": lost} for one, lost in zip(listed, _lost(parts, rows).tolist(), strict=True)
-    ]
-    return sorted(found, key=lambda one: (-one["lag"], one["topic"], one["partition"]))[:_NAMED]
-
-
-def _lost(parts: PartitionStates, rows: HealthRows) -> Int64:
-    """Records that were deleted before they were read."""
-    of = parts.health
-    return np.maximum(of.start - of.committed, 0)[rows.key].astype(np.int64)
