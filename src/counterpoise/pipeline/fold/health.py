@@ -2,7 +2,7 @@
 
 | state | a partition is in it if |
 |---|---|
-| losing_data | the log starts after the committed offset, or will within `_SOON` at the present rates |
+| losing_data | the log starts 2 or more offsets after the committed one, or will within `_HORIZON` at the present rates |
 | unowned | records wait and no member owns it |
 | stalled, stopped | records wait and the committed offset stays, longer than usual, with and without commits |
 | falling_behind, catching_up | the lag at commits rises, or falls (`health_trend`) |
@@ -23,23 +23,23 @@ import numpy as np
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_owners import BUSY_FOR, Owners
 from counterpoise.pipeline.fold.health_state import STATES, Health, Points
-from counterpoise.pipeline.fold.health_trend import CATCHING, FALLING, Waits, follow
+from counterpoise.pipeline.fold.health_trend import CATCHING, FALLING, BusyOwner, follow
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.lag import Samples
 
-__all__ = ["advanced", "last_seen", "waiting"]
+__all__ = ["last_seen", "next_health", "waiting"]
 
 UNKNOWN, OK, CATCHING_UP, FALLING_BEHIND, STOPPED, STALLED, UNOWNED, LOSING_DATA = range(len(STATES))
 _SECOND = 1e6
-_SOON = 3600.0
+_HORIZON = 3600.0
 """Seconds that are left to a partition that loses data."""
 _LEAST, _GAPS, _SAMPLES, _NO_GAP = 30 * _SECOND, 3, 2, 300 * _SECOND
-"""The patience: at least this, so many usual gaps, so many samples; and as long as no gap is known."""
-_FEW_WAIT, _NEW_OWNER, _TURNS = 10, 5, 2
-"""Patiences: if fewer records wait than are usually committed at once, if the owner is new, and while it turns to a partition."""
+"""The patience: at least this long, so many usual gaps, so many times between two samples; the last one if no gap is known."""
+_FEW_WAIT, _NEW_OWNER, _BUSY_OWNER = 10, 5, 2
+"""Factors of the patience: few records wait (fewer than are usually committed at once), a new owner, an owner busy elsewhere."""
 _WAITING = 2
-"""Fewer records do not wait: one offset may be the marker of a transaction, which no consumer commits past."""
+"""A lag below this is no lag: one offset may be the marker of a transaction, which no consumer commits past."""
 _RECORDS, _CHANGES = 10, 2
 """The threshold of the lag: at least so many records, so many usual changes."""
 _OFTEN = 1.5
@@ -60,10 +60,10 @@ class _Step:
         Microseconds since the sample before.
     progress : bool
         Whether the committed offset is another one.
-    free : bool
+    is_unowned : bool
         Whether no member owns the partition, in a group that has had members.
-    soon, patience : float64
-        Microseconds without an owner, and without progress, from which on something is wrong.
+    unowned_patience, patience : float64
+        Microseconds without an owner, and without progress, after which something is wrong.
     threshold : float64
         By how many records the lag must change.
     """
@@ -72,13 +72,13 @@ class _Step:
     commit: Points
     passed: Float
     progress: Bool
-    free: Bool
-    soon: Float
+    is_unowned: Bool
+    unowned_patience: Float
     patience: Float
     threshold: Float
 
 
-def advanced(was: Health, rows: Samples, owners: Owners, lost: Bool) -> tuple[Health, Bool, Points]:
+def next_health(was: Health, rows: Samples, owners: Owners, missed: Bool) -> tuple[Health, Bool, Points]:
     """The health after one more sample.
 
     Parameters
@@ -88,16 +88,16 @@ def advanced(was: Health, rows: Samples, owners: Owners, lost: Bool) -> tuple[He
     rows : Samples
         The next sample of each of the partitions.
     owners : Owners
-    lost : bool
+    missed : bool
         Whether samples between these two are missing.
 
     Returns
     -------
     health : Health
     ended : bool
-        Whether the state before has ended.
+        Whether the state at the sample before has ended.
     end : Points
-        Where it has.
+        The point at which it ended.
     """
     time, end, committed = (one.astype(np.float64) for one in (rows.time, rows.end, rows.committed))
     passed, progress = np.maximum(time - was.seen, 1), committed != was.committed
@@ -107,17 +107,17 @@ def advanced(was: Health, rows: Samples, owners: Owners, lost: Bool) -> tuple[He
     now[1], commit[1] = np.maximum(end - committed, 0), np.maximum(commit[1] - committed, 0)
     # Time without samples is no time without progress: what happened in it is not known.
     was = _without_outage(was, passed)
-    found = _learned(was, commit, progress)
-    gap, soon = np.where(np.isfinite(found.gap), found.gap, np.nan), np.fmax(_SAMPLES * passed, _LEAST)
+    found = _with_usual_values(was, commit, progress)
+    gap, unowned_patience = np.where(np.isfinite(found.gap), found.gap, np.nan), np.fmax(_SAMPLES * passed, _LEAST)
     # With progress at every sample the gap is not longer than the time between two of them, and may be far shorter.
-    patience = np.fmax(np.where(np.isnan(gap), _NO_GAP, np.where(gap < _OFTEN * passed, 0, _GAPS * gap)), soon)
+    patience = np.fmax(np.where(np.isnan(gap), _NO_GAP, np.where(gap < _OFTEN * passed, 0, _GAPS * gap)), unowned_patience)
     threshold = np.fmax(_CHANGES * found.change, _RECORDS)
-    free = owners.managed & (rows.owner < 0)
-    step = _Step(now, commit, passed, progress, free, soon, patience, threshold)
-    found, begun = _stated(was, _seen(found, rows, now, commit, progress), step, owners)
+    is_unowned = owners.managed & (rows.owner < 0)
+    step = _Step(now, commit, passed, progress, is_unowned, unowned_patience, patience, threshold)
+    found, begun = _with_state(was, _with_sample(found, rows, now, commit, progress), step, owners)
     # What was before an offset that was set back, or in another life of the log, does not count.
     another = (was.committed - committed > threshold) | (end < was.end) | (rows.start < was.start)
-    anew = np.flatnonzero((was.state == UNKNOWN) | (rows.committed < 0) | lost | another)
+    anew = np.flatnonzero((was.state == UNKNOWN) | (rows.committed < 0) | missed | another)
     ended = found.state != was.state
     if len(anew):
         matrix, begun = found.matrix, begun.copy()
@@ -130,9 +130,9 @@ def advanced(was: Health, rows: Samples, owners: Owners, lost: Bool) -> tuple[He
 
 def _without_outage(was: Health, passed: Float) -> Health:
     """The last progress is later by the time in which samples are missing."""
-    fresh = was.fresh.copy()
-    fresh[0] += np.where(passed > _SAMPLES * was.every, passed - was.every, 0)
-    return replace(was, fresh=fresh)
+    last_progress = was.last_progress.copy()
+    last_progress[0] += np.where(passed > _SAMPLES * was.every, passed - was.every, 0)
+    return replace(was, last_progress=last_progress)
 
 
 def last_seen(of: Health) -> Points:
@@ -143,29 +143,29 @@ def last_seen(of: Health) -> Points:
 def _begun(now: Points, rows: Samples) -> Health:
     """The health at a first sample: nothing is usual yet."""
     found, nothing = Health.unknown(len(rows)), np.full(len(rows), np.nan)
-    found = _seen(found, rows, now, now, np.ones(len(rows), np.bool_))
+    found = _with_sample(found, rows, now, now, np.ones(len(rows), np.bool_))
     state = np.where(rows.committed < 0, UNKNOWN, OK).astype(np.float64)
     return replace(found, state=state, detected=now[0], begun=now, peak=waiting(found), every=nothing, gap=nothing + np.inf)
 
 
-def _learned(was: Health, commit: Points, progress: Bool) -> Health:
-    """Usual values."""
+def _with_usual_values(was: Health, commit: Points, progress: Bool) -> Health:
+    """The usual values after a commit."""
     values = {
         # After the first progress the time since the one before is not known.
-        "gap": np.where(np.isinf(was.gap), np.nan, _usual(was.gap, np.maximum(commit[0] - was.fresh[0], 0), _SECOND)),
+        "gap": np.where(np.isinf(was.gap), np.nan, _usual(was.gap, np.maximum(commit[0] - was.last_progress[0], 0), _SECOND)),
         "batch": _usual(was.batch, np.abs(commit[2] - was.committed), 1),
-        "change": _usual(was.change, np.abs(commit[1] - was.fresh[1]), 1),
+        "change": _usual(was.change, np.abs(commit[1] - was.last_progress[1]), 1),
     }
     return replace(was, **{name: np.where(progress, value, getattr(was, name)) for name, value in values.items()})
 
 
 def _usual(old: Float, new: Float, least: float) -> Float:
-    """A usual value after a new one: at least nine tenths of the old one, at most three times the old one (or `least`)."""
+    """The new usual value: the observed one, limited to between 0.9 and 3 times the old one (or 3 times `least`)."""
     return np.where(np.isnan(old), new, np.clip(new, 0.9 * old, 3 * np.maximum(old, least)))
 
 
-def _seen(was: Health, rows: Samples, now: Points, commit: Points, progress: Bool) -> Health:
-    """The columns that remember what was when."""
+def _with_sample(was: Health, rows: Samples, now: Points, commit: Points, progress: Bool) -> Health:
+    """The columns that describe the newest sample, and when owner, progress and log start changed last."""
     time, owner, start = now[0], rows.owner.astype(np.float64), rows.start.astype(np.float64)
     found = replace(
         was,
@@ -177,55 +177,63 @@ def _seen(was: Health, rows: Samples, now: Points, commit: Points, progress: Boo
         committed_at=commit[0],
         owner=owner,
         owned_at=np.where(owner != was.owner, time, was.owned_at),
-        free=np.where((owner < 0) & (np.isnan(was.free[0]) | (was.owner >= 0)), now, was.free),
+        unowned_since=np.where((owner < 0) & (np.isnan(was.unowned_since[0]) | (was.owner >= 0)), now, was.unowned_since),
         moved_first=np.where((start != was.start) & np.isnan(was.moved_first), time, was.moved_first),
         moved_to=np.where((start != was.start) & np.isnan(was.moved_first), start, was.moved_to),
         moved_last=np.where(start != was.start, time, was.moved_last),
     )
-    return replace(found, fresh=np.where(waiting(found) < _WAITING, now, np.where(progress, commit, was.fresh)))
+    return replace(found, last_progress=np.where(waiting(found) < _WAITING, now, np.where(progress, commit, was.last_progress)))
 
 
 def waiting(of: Health) -> Float:
-    """The records that wait at the last sample: those before the start of the log do not any more."""
+    """The lag at the last sample, without records that the log no longer has."""
     return of.end - np.maximum(of.committed, of.start)
 
 
 def _commits(found: Health, step: _Step) -> Bool:
     """Whether commits continue although the offset stays."""
-    return np.asarray((found.committed_at > found.fresh[0]) & (step.now[0] - found.committed_at < step.patience))
+    return np.asarray((found.committed_at > found.last_progress[0]) & (step.now[0] - found.committed_at < step.patience))
 
 
-def _late(found: Health, step: _Step) -> Bool:
+def _is_overdue(found: Health, step: _Step) -> Bool:
     """Whether records have waited for longer than usual since the last progress."""
-    time, fresh, records = step.now[0], found.fresh, step.now[1]
+    time, last_progress, records = step.now[0], found.last_progress, step.now[1]
     few = (records < found.batch) & ~_commits(found, step)
     slack = np.where(few, _FEW_WAIT, 1) * np.where(time - found.owned_at < step.patience, _NEW_OWNER, 1)
     # Offsets that no consumer commits past, as those of an aborted transaction, do not become more while nothing is produced.
-    more = (records - fresh[1] >= _WAITING) | (fresh[1] > step.threshold)
-    return np.asarray((waiting(found) >= _WAITING) & more & (time - fresh[0] >= step.patience * slack))
+    more = (records - last_progress[1] >= _WAITING) | (last_progress[1] > step.threshold)
+    return np.asarray((waiting(found) >= _WAITING) & more & (time - last_progress[0] >= step.patience * slack))
 
 
-def _stated(was: Health, found: Health, step: _Step, owners: Owners) -> tuple[Health, Points]:
+def _with_state(was: Health, found: Health, step: _Step, owners: Owners) -> tuple[Health, Points]:
     """The states, and where they begin."""
-    now, time, fresh, stays = step.now, step.now[0], found.fresh, (waiting(found) >= _WAITING) & ~step.progress
-    late, resumed = _late(found, step), step.progress & (was.state >= STOPPED) & (was.state <= UNOWNED)
+    now, time, last_progress, stays = step.now, step.now[0], found.last_progress, (waiting(found) >= _WAITING) & ~step.progress
+    late, resumed = _is_overdue(found, step), step.progress & (was.state >= STOPPED) & (was.state <= UNOWNED)
     # Its owner has not stopped, but is not done with other partitions: it was busy after this one made progress.
-    busy = (time - owners.busy_at < np.fmin(_TURNS * step.patience, BUSY_FOR)) & (owners.busy_at > fresh[0] + step.passed)
+    busy = (time - owners.busy_at < np.fmin(_BUSY_OWNER * step.patience, BUSY_FOR)) & (
+        owners.busy_at > last_progress[0] + step.passed
+    )
     starves = late & busy & (was.state < STOPPED)
-    waits = Waits(starves & ~owners.catches_up, starves & owners.catches_up)
-    fell = step.commit[1] < was.fresh[1]
+    waits = BusyOwner(starves & ~owners.catches_up, starves & owners.catches_up)
+    fell = step.commit[1] < was.last_progress[1]
     found, turn = follow(found, step.commit, step.progress, fell, waits, resumed, step.threshold, step.patience)
     stuck = (late & ~starves) | (stays & (was.state >= STOPPED) & (was.state <= STALLED))
-    unread = np.where(found.free[0] > fresh[0], found.free, fresh)
-    unowned = step.free & (waiting(found) >= _WAITING) & ((time - unread[0] >= step.soon) | (stays & (was.state == UNOWNED)))
+    unread = np.where(found.unowned_since[0] > last_progress[0], found.unowned_since, last_progress)
+    unowned = (
+        step.is_unowned
+        & (waiting(found) >= _WAITING)
+        & ((time - unread[0] >= step.unowned_patience) | (stays & (was.state == UNOWNED)))
+    )
     left = _left(was, found, stuck | unowned | (found.trend == FALLING) | (was.state == LOSING_DATA), time)
-    losing = (waiting(found) >= _WAITING) & (left < np.where(was.state == LOSING_DATA, 2, 1) * _SOON)
+    losing = (waiting(found) >= _WAITING) & (left < np.where(was.state == LOSING_DATA, 2, 1) * _HORIZON)
     state = np.where(found.trend == FALLING, FALLING_BEHIND, np.where(found.trend == CATCHING, CATCHING_UP, OK))
     state = np.where(stuck, np.where(_commits(found, step), STALLED, STOPPED), state)
     state = np.where(losing, LOSING_DATA, np.where(unowned, UNOWNED, state))
     # Without progress a state lasts until the next progress; the others last until the lag turns.
-    goes_on = np.where(fresh[0] > was.begun[0], fresh, now)
-    begun = np.where(was.state >= STOPPED, np.where(state >= STOPPED, now, goes_on), np.where(state >= STOPPED, fresh, turn))
+    continues = np.where(last_progress[0] > was.begun[0], last_progress, now)
+    begun = np.where(
+        was.state >= STOPPED, np.where(state >= STOPPED, now, continues), np.where(state >= STOPPED, last_progress, turn)
+    )
     begun = np.where((state == UNOWNED) & (was.state != LOSING_DATA), unread, np.where(state == LOSING_DATA, now, begun))
     begun = np.where(begun[0] > was.begun[0], begun, was.begun)
     other = state != was.state

@@ -13,8 +13,8 @@ import numpy as np
 from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, run_starts
-from counterpoise.pipeline.fold.health import advanced, last_seen, waiting
-from counterpoise.pipeline.fold.health_groups import Events, Waiting, lag_of, swept, unit_rows
+from counterpoise.pipeline.fold.health import last_seen, next_health, waiting
+from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, unit_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
 from counterpoise.pipeline.fold.health_state import STATES, Health
@@ -28,8 +28,8 @@ __all__ = ["add_health", "add_seconds", "health_figures", "open_rows"]
 
 _MISSED = 10
 """A log without a sample for so many times the usual time, while other logs have some, is no longer there."""
-_NAMED, _WORST = 5, STATES.index("falling_behind")
-"""How many partitions are listed, and the best state that is."""
+_LISTED, _MILDEST = 5, STATES.index("falling_behind")
+"""So many partitions are listed per state, of this state and worse ones."""
 
 
 def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: int) -> HealthRows:
@@ -48,7 +48,7 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
         was, mine = Health.of(known), group[now.key]
         missed = _missed(was, instants)
         gone = missed < now.time
-        found, ends, end = advanced(was, now, owners.take(at), gone)
+        found, ends, end = next_health(was, now, owners.take(at), gone)
         matrix[:, now.key] = found.matrix
         if (some := np.flatnonzero(ends & (end[0] > was.begun[0]))).size:
             ended.append(partition_rows(mine[some], now.key[some], Health.of(known[:, some]), end[:, some], some < 0))
@@ -69,7 +69,7 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
     if len(every := Events.joined(events)):
         waiting = np.flatnonzero(rows.committed >= 0)
         lag = Waiting(rows.time[waiting], group[rows.key[waiting]], rows.owner[waiting], rows.lag[waiting])
-        parts.units, units = swept(parts.units, _present(group, before), every, lag)
+        parts.units, units = apply_events(parts.units, _present(group, before), every, lag)
         ended.append(units)
     return HealthRows.joined(ended)
 
@@ -142,7 +142,7 @@ def health_figures(
     runs, unhealthy = defaultdict[str, dict[int, slice]](dict), defaultdict[str, list[dict[str, Any]]](list)
     for begin, end in pairwise(bounds):
         runs[names[rows.group[begin]]][int(rows.state[begin])] = slice(begin, end)
-    listed = np.flatnonzero((ranks_in_runs(np.diff(bounds)) < _NAMED) & (rows.state >= _WORST))
+    listed = np.flatnonzero((ranks_in_runs(np.diff(bounds)) < _LISTED) & (rows.state >= _MILDEST))
     for at, row in zip(listed.tolist(), rows.take(listed).batch(parts).to_pylist(), strict=True):
         about = {name: row[name] for name in ("state", "topic", "partition", "client_id", "since")}
         unhealthy[row["group_id"]].append({**about, "lag": row["lag_end"], "lost": int(lost[at])})

@@ -13,7 +13,7 @@ from counterpoise.pipeline.fold.health_rows import GROUP, MEMBER, HealthRows
 from counterpoise.pipeline.fold.health_state import STATES
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-__all__ = ["Events", "Units", "Waiting", "lag_of", "swept", "unit_rows"]
+__all__ = ["Events", "Units", "Waiting", "apply_events", "lag_of", "unit_rows"]
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class Waiting(Columns):
     lag: Int64
 
 
-def swept(units: Units, present: Events, events: Events, waiting: Waiting) -> tuple[Units, HealthRows]:
+def apply_events(units: Units, present: Events, events: Events, waiting: Waiting) -> tuple[Units, HealthRows]:
     """The units after events, and the rows of states that have ended.
 
-    `present` has one row per partition: `after` and `owner_after` are as before all events. O(n log n) in the events, and a loop
-    over the samples that have some.
+    `present` has one row per partition: `after` and `owner_after` hold its state and owner before the first event.
+    O(n log n) in the events, and a loop over the samples that have some.
     """
     counted, before = _counted(events), _counted(present)
     counted = counted.take(np.argsort(counted.time, kind="stable"))

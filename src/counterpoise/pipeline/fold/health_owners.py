@@ -19,8 +19,8 @@ __all__ = ["BUSY_FOR", "Busy", "Owners", "owners_at"]
 
 BUSY_FOR = 3_600_000_000
 """A member is not busy any more after so many microseconds."""
-_BEHIND, _LEAST = 3, 10
-"""A member is busy if it makes progress, and at least so many times the records, and so many, still wait."""
+_BEHIND, _RECORDS = 3, 10
+"""A member is busy where it makes progress and the lag is at least so many times that progress, and so many records."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def owners_at(parts: PartitionStates, rows: Samples) -> Owners:
     ended = np.where(first, health.end[rows.key], np.roll(rows.end, 1))
     gained = np.where(before >= 0, rows.committed - before, 0)
     fewer = gained > rows.end - ended
-    new = np.flatnonzero(owned & (gained > 0) & (rows.lag >= np.maximum(_BEHIND * gained, _LEAST)))
+    new = np.flatnonzero(owned & (gained > 0) & (rows.lag >= np.maximum(_BEHIND * gained, _RECORDS)))
     marks = Busy.joined([parts.busy, Busy(group[new], rows.owner[new], rows.time[new], fewer[new])])
     marks = marks.take(np.lexsort((marks.fewer, marks.at, marks.member, marks.group)))
     newest = marks.take(np.flatnonzero(np.append(first_of_runs(marks.group, marks.member)[1:], True)[: len(marks)]))

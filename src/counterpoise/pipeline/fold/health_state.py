@@ -15,7 +15,7 @@ __all__ = ["OWNER", "STATES", "WIDTH", "Health", "Points"]
 STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled", "unowned", "losing_data")
 """By code, worst last."""
 Points = Float
-"""float64 (3, n), a moment per partition: time, records from the committed offset to the end of the log then, that offset."""
+"""float64 (3, n), one point per partition: time in microseconds, lag at that time, committed offset at that time."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Health:
         The columns of `lag.Samples` at the last sample.
     owned_at : float64
         The first sample with this owner (-1: none).
-    free, fresh : Points
-        The first sample without an owner; the newest of the last progress and the last sample without lag.
+    unowned_since, last_progress : Points
+        The first sample without an owner; the later of the last progress and the last sample without lag.
     gap, batch, change : float64
         Usual values: time until the next progress, records of a progress, change of the lag from one to the next.
     moved_first, moved_to, moved_last : float64
@@ -47,9 +47,10 @@ class Health:
     mark : Points
         The last commit at which the lag went on rising or falling.
     low, low_crossed, high, high_crossed : float64
-        Least lag, and the lag when it first was a threshold above; the largest (with the sign exchanged), and so on.
+        The lowest lag, and the lag when it was first more than a threshold above it; the negative of the highest lag, and that of
+        the lag when it was first more than a threshold below it.
     low_near, high_near : Points
-        The last commit with a lag near them.
+        The last commits with a lag within a threshold of the lowest and of the highest one.
     """
 
     state: Float
@@ -65,8 +66,8 @@ class Health:
     committed_at: Float
     owner: Float
     owned_at: Float
-    free: Points
-    fresh: Points
+    unowned_since: Points
+    last_progress: Points
     gap: Float
     batch: Float
     change: Float

@@ -21,22 +21,22 @@ import numpy as np
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_state import Health, Points
 
-__all__ = ["CATCHING", "FALLING", "LEVEL", "Waits", "follow"]
+__all__ = ["CATCHING", "FALLING", "LEVEL", "BusyOwner", "follow"]
 
 LEVEL, CATCHING, FALLING = range(3)
-_SOON, _LATE = 2, 20
+_LEAST_PAUSE, _MOST_PAUSE = 2, 20
 """Patiences: a trend that pauses for less is not over, one that pauses for more is."""
 
 
-class Waits(NamedTuple):
-    """Partitions that wait for their owner, which falls behind on others, or catches up."""
+class BusyOwner(NamedTuple):
+    """Partitions whose owner is busy on others: there the lag rises, or it falls."""
 
     rises: Bool
     falls: Bool
 
 
 def follow(
-    was: Health, now: Points, progress: Bool, fell: Bool, waits: Waits, anew: Bool, threshold: Float, patience: Float
+    was: Health, now: Points, progress: Bool, fell: Bool, waits: BusyOwner, anew: Bool, threshold: Float, patience: Float
 ) -> tuple[Health, Points]:
     """Follow the lag from one sample to the next.
 
@@ -48,8 +48,8 @@ def follow(
     progress, fell, anew : bool
         Whether the commit has another offset than at the last sample; whether its lag is less than that of the progress before;
         whether the lag before this commit does not count.
-    waits : Waits
-        Counts as a rise or fall from `was.fresh` on.
+    waits : BusyOwner
+        Counts as a rise or fall from `was.last_progress` on.
     threshold, patience : float64
         Records, and microseconds.
 
@@ -71,18 +71,18 @@ def follow(
     small = lag <= threshold
     rises = ((rises & ~fell) | waits.rises) & (trend != FALLING) & ~anew
     falls = ((falls & ~small) | waits.falls) & (trend != CATCHING) & ~anew
-    goes_on = np.where(trend == FALLING, lag >= was.mark[1] + threshold / 2, lag <= was.mark[1] - threshold / 2)
-    paused = at - was.mark[0] > np.clip((was.mark[0] - was.trend_begun) / 2, _SOON * patience, _LATE * patience)
-    ends = progress & (trend != LEVEL) & ~rises & ~falls & (small | (~goes_on & paused))
+    continues = np.where(trend == FALLING, lag >= was.mark[1] + threshold / 2, lag <= was.mark[1] - threshold / 2)
+    paused = at - was.mark[0] > np.clip((was.mark[0] - was.trend_begun) / 2, _LEAST_PAUSE * patience, _MOST_PAUSE * patience)
+    ends = progress & (trend != LEVEL) & ~rises & ~falls & (small | (~continues & paused))
     turn = np.where(rises, low_near, np.where(falls, high_near, np.where(small, now, was.mark)))
-    turn = np.where((rises & waits.rises) | (falls & waits.falls), was.fresh, turn)
+    turn = np.where((rises & waits.rises) | (falls & waits.falls), was.last_progress, turn)
     level = ends | anew
     from_here, from_there = level | falls | plateau, level | rises | terrace
     return replace(
         was,
         trend=np.where(rises, FALLING, np.where(falls, CATCHING, np.where(ends, LEVEL, trend))),
         trend_begun=np.where(rises | falls | ends, turn[0], was.trend_begun),
-        mark=np.where(rises | falls | (progress & goes_on), now, was.mark),
+        mark=np.where(rises | falls | (progress & continues), now, was.mark),
         low=np.where(from_here, lag, low),
         low_crossed=np.where(from_here, np.nan, low_crossed),
         low_near=np.where(from_here, now, low_near),
@@ -107,4 +107,4 @@ def _leg(
     near = np.where(progress & ~away, now, near)
     lasted = now[0] - near[0]
     shown = away & (lasted >= patience) & (value >= crossed + threshold / 2)
-    return edge, crossed, near, shown, away & ~shown & (lasted > _LATE * patience)
+    return edge, crossed, near, shown, away & ~shown & (lasted > _MOST_PAUSE * patience)
