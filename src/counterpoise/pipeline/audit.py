@@ -28,7 +28,7 @@ from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.source.sources import check_columns, read_errors
 from counterpoise.pipeline.storage.files import absolute, is_local, join
 from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
-from counterpoise.pipeline.stored.manifest import load_manifest, summary_of
+from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
 from counterpoise.pipeline.stored.tables import dataset
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.snapshot.html import html_table
@@ -219,12 +219,13 @@ def _update(
     return Update(captures, scope, same, work, saved)
 
 
-def check_continued(out: str | Path) -> bool:
+def check_continued(out: str | Path, manifest: Manifest | None = None) -> bool:
     """Whether `out` has an earlier audit with ``--since last``, which the next one updates.
 
-    Raises `OptionError` if it has tables of audits without ``--since last``, which an update would have to replace.
+    `manifest` is that of `out`, if the caller has it. Raises `OptionError` if it has tables of audits without ``--since last``,
+    which an update would have to replace.
     """
-    manifest = load_manifest(str(out))
+    manifest = manifest or load_manifest(str(out))
     if manifest is not None and is_continued(manifest):
         return True
     if summary_of(str(out), manifest) is not None:
@@ -238,9 +239,10 @@ def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
     Raises `CaptureError` if an earlier version wrote the folder, or its ``summary.json`` is damaged. Raises `OptionError` if its
     salt differs (or only one has a salt), or if only one of the two audits uses ``--since last``.
     """
+    manifest = load_manifest(str(out))
     if since_last:
-        check_continued(out)
-    text = summary_of(str(out))
+        check_continued(out, manifest)
+    text = summary_of(str(out), manifest)
     if text is None:
         return
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,17 @@ import numpy as np
 
 from counterpoise.report.ribbons import Holdings, Ints
 
-__all__ = ["GroupHistory", "LagNow", "LagSeries", "Row", "history_of"]
+__all__ = ["GroupHistory", "LagNow", "LagSeries", "Row", "by_group", "history_of"]
 
 Row = dict[str, Any]
+
+
+def by_group(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Group id -> its rows, in the order given."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(str(row["group_id"]), []).append(row)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

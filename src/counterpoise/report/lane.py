@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from counterpoise.report.history import Row
 from counterpoise.report.ribbons import Axis
 from counterpoise.report.shapes import State
-from counterpoise.report.words import clock, count, duration, long, phrase, plural
+from counterpoise.report.words import clock, count, duration, phrase, plural
 
 __all__ = ["lane"]
 
@@ -24,7 +24,7 @@ def lane(rows: Iterable[Row], axis: Axis, most: int, *, brief: bool) -> tuple[li
 
 
 def _state(row: Row, axis: Axis, brief: bool) -> State:
-    left, right = (axis.x(min(max(row[name], axis.start), axis.stop)) for name in ("since", "until"))
+    left, right = axis.x(row["since"]), axis.x(row["until"])
     width = max(round(right - left - 0.6, 1), 1.0)
     name = phrase(row["state"])
     if brief:
@@ -33,14 +33,13 @@ def _state(row: Row, axis: Axis, brief: bool) -> State:
 
 
 def _title(row: Row, name: str, axis: Axis, brief: bool) -> str:
-    day = long((axis.start, axis.stop))
-    since, until, seen = (clock(row[key], day=day) for key in ("since", "until", "detected"))
+    since, until = (clock(row[key], day=axis.days) for key in ("since", "until"))
     if brief:
         return name if row["state"] == "ok" else f"{name}, {since} to {until}"
     lasted = duration((row["until"] - row["since"]) / 1000)
     parts = [f"{name}, {since} to {until} ({lasted}){', still' if row['open'] else ''}"]
     if row["state"] != "ok":
-        parts.append(f"seen at {seen}, {plural(row['partitions'], 'partition')}")
+        parts.append(f"seen at {clock(row['detected'], day=axis.days)}, {plural(row['partitions'], 'partition')}")
     if row["lag_begin"] is not None and row["lag_end"] is not None:
         parts.append(f"{count(row['lag_begin'])} behind, then {count(row['lag_end'])}")
     return "; ".join(parts)

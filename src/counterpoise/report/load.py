@@ -17,7 +17,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.storage.files import absolute, join
 from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
 from counterpoise.pipeline.stored.tables import dataset
-from counterpoise.report.history import GroupHistory, LagNow, LagSeries, Row, history_of
+from counterpoise.report.history import GroupHistory, LagNow, LagSeries, Row, by_group, history_of
 from counterpoise.report.ribbons import Ints
 
 __all__ = ["Audit", "open_audit"]
@@ -68,12 +68,12 @@ class Audit:
 
     def changes(self) -> dict[str, list[Row]]:
         """The rows of `changes` of each group."""
-        return _by_group(self._table("changes"))
+        return by_group(_rows(self._table("changes")))
 
     def health(self, groups: list[str]) -> dict[str, list[Row]]:
         """The states of each of the given groups."""
         wanted = self._group.isin(pa.array(groups, pa.string())) & (pc.field("scope") == "group")
-        return _by_group(self._table("health", columns=_HEALTH, where=wanted))
+        return by_group(_rows(self._table("health", columns=_HEALTH, where=wanted)))
 
     def rhythm(self, bins: int, start: int, stop: int) -> dict[str, tuple[Ints, Ints]]:
         """Per group: its rebalances per time bin, and the log offsets of all its steps, ascending."""
@@ -259,13 +259,6 @@ def _micros(column: Any) -> Ints:
     """A timestamp column as microseconds since 1970; null becomes 0."""
     micros = pc.fill_null(column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()), 0)
     return np.asarray(micros.to_numpy(), dtype=np.int64)
-
-
-def _by_group(table: Any) -> dict[str, list[Row]]:
-    rows: dict[str, list[Row]] = {}
-    for row in _rows(table):
-        rows.setdefault(str(row["group_id"]), []).append(row)
-    return rows
 
 
 def _rows(table: Any) -> list[Row]:

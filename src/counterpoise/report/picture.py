@@ -13,7 +13,7 @@ from counterpoise.report.limits import Limits
 from counterpoise.report.ribbons import Axis, Interval, pick, runs, ticks
 from counterpoise.report.shapes import LEFT, RIGHT, Band, Label, Mark, Picture, Segment, Strip
 from counterpoise.report.steps import step_words
-from counterpoise.report.words import DAY, clock, duration, instant, long, number, plural, visible
+from counterpoise.report.words import DAY, clock, duration, instant, number, plural, visible
 
 __all__ = ["draw", "draw_lag"]
 
@@ -43,7 +43,7 @@ class _Scene:
 
     def clock(self, moment: int) -> str:
         """The time, with its date if the drawing covers more than one day."""
-        return clock(moment, day=long((self.axis.start, self.axis.stop)))
+        return clock(moment, day=self.axis.days)
 
 
 def draw(
@@ -169,7 +169,7 @@ def _mark(scene: _Scene, step: Row) -> Mark:
         shape = "small"
     else:
         shape = _SHAPES.get(step["cause"] or "", "dot")
-    words = step_words(scene.history, scene.names, step, day=long((scene.axis.start, scene.axis.stop)), brief=scene.brief)
+    words = step_words(scene.history, scene.names, step, day=scene.axis.days, brief=scene.brief)
     return Mark(scene.axis.x(step["log_ts"]), 39 if shape == "small" else 29, shape, words)
 
 
@@ -220,7 +220,7 @@ def _lag(lag: LagSeries | None, axis: Axis, top: float, step: int) -> tuple[str,
     points = [f"{x} {round(base - (_LAG - 16) * value / peak)}" for x, value in best.items()]
     first, last = next(iter(best)), next(reversed(best))
     area = f"M{first} {base:g}L{'L'.join(points)}L{last} {base:g}Z"
-    known = clock(int(at[-1]), day=long((axis.start, axis.stop)))
+    known = clock(int(at[-1]), day=axis.days)
     return area, f"records behind: peak {number(peak)}, last known {number(int(total[-1]))} at {known}"
 
 

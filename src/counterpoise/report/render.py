@@ -14,7 +14,7 @@ from counterpoise.errors import MissingExtraError
 from counterpoise.report.changes import FIGURES
 from counterpoise.report.findings import by_kind
 from counterpoise.report.group_table import COLUMNS, SPARK_BINS, choices, group_rows
-from counterpoise.report.history import Row
+from counterpoise.report.history import Row, by_group
 from counterpoise.report.limits import Limits
 from counterpoise.report.overview import (
     bars,
@@ -120,13 +120,11 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
     period = period_of(summary, groups)
     chosen, listed = groups[: limits.groups], findings[: limits.findings]
     number_of = {str(group["group_id"]): number for number, group in enumerate(chosen)}
-    by_group: dict[str, list[Row]] = {}
-    for row in listed:
-        by_group.setdefault(str(row["group_id"]), []).append(row)
+    found = by_group(listed)
     rhythm, lags = audit.rhythm(SPARK_BINS, *period), audit.lags_now()
-    rows = group_rows(chosen, by_group, rhythm, lags, audit.action_groups())
+    rows = group_rows(chosen, found, rhythm, lags, audit.action_groups())
     template = environment.get_template("_group.html.j2", globals={"change_figures": FIGURES})
-    sections = Sections(audit, chosen, by_group, audit.changes(), rhythm, lags, period, limits, template)
+    sections = Sections(audit, chosen, found, audit.changes(), rhythm, lags, period, limits, template)
     script = "\n".join(_asset(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return {

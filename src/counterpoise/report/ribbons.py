@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoise.report.words import long
+
 __all__ = ["Axis", "Holdings", "Interval", "Ints", "Pick", "Runs", "pick", "runs", "ticks"]
 
 Ints = NDArray[np.int64]
@@ -142,6 +144,11 @@ class Axis:
         length = max(self.stop - self.start, 1)
         share = min(max((at - self.start) / length, 0.0), 1.0)
         return round(self.left + share * (self.right - self.left), 1)
+
+    @property
+    def days(self) -> bool:
+        """Whether a time on it needs its date."""
+        return long((self.start, self.stop))
 
 
 def ticks(axis: Axis, most: int = 9) -> list[tuple[float, int]]:

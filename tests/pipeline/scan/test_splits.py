@@ -80,7 +80,7 @@ def test_large_records_come_a_few_at_a_time(tmp_path: Path) -> None:
     values = pa.array([bytes([at % 251]) * 1_000_000 for at in range(100)])
     pq.write_table(large.set_column(1, "value", values), tmp_path / "large.parquet", compression="none", use_dictionary=False)
     split = InputSplit("c", ((str(tmp_path / "large.parquet"), (0,)),), {})
-    sizes = [batch.num_rows for batch in raw_batches(split, ["key", "value"])]
+    sizes = [batch.num_rows for batch in raw_batches(split)]
     assert sum(sizes) == 100
     assert max(sizes) <= 64
 
@@ -101,7 +101,7 @@ def test_row_groups_are_read_one_by_one_in_equal_batches(
             out.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA))
             first += size
     split = InputSplit("c", ((str(file), tuple(range(len(row_groups)))),), {})
-    found = list(raw_batches(split, ["key", "offset"]))
+    found = list(raw_batches(split))
     assert [batch.num_rows for batch in found] == batches
     assert [at for batch in found for at in batch.column("offset").to_pylist()] == list(range(sum(row_groups)))
 
@@ -115,7 +115,7 @@ def test_a_batch_has_no_more_keys_than_it_needs(tmp_path: Path, monkeypatch: pyt
     file = tmp_path / "log.parquet"
     pq.write_table(rows.set_column(0, "key", pa.array(keys, pa.binary())), file, dictionary_pagesize_limit=10_000)
     split = InputSplit("c", ((str(file), (0,)),), {})
-    found = [batch.column("key") for batch in raw_batches(split, ["key", "offset"])]
+    found = [batch.column("key") for batch in raw_batches(split)]
     assert [key for column in found for key in column.to_pylist()] == keys
     held = [len(column.dictionary if pa.types.is_dictionary(column.type) else column) for column in found]
     assert held == [min(different, 500)] * 10
@@ -134,7 +134,7 @@ def test_before_a_begin_no_record_counts_and_no_row_group_is_opened(tmp_path: Pa
 
     def counted(begin: dict[int, int]) -> tuple[list[tuple[int | None, int | None]], list[int], int]:
         (split,), n = plan_splits({"c": CaptureFiles((str(file),))}, 1, {"c": begin})
-        found = [rows_from(batch, split.begin) for batch in raw_batches(split, ["partition", "offset"])]
+        found = [rows_from(batch, split.begin).select(["partition", "offset"]) for batch in raw_batches(split)]
         pairs = [pair for batch in found for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
         return pairs, [at for _, groups in split.groups for at in groups], n
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Difference", "changed_subscriptions", "changes_of", "difference", "identity", "joined_text"]
+__all__ = ["Difference", "by_identity", "changed_subscriptions", "changes_of", "difference", "identity", "joined_text"]
 
 Row = Mapping[str, Any]
 
@@ -48,12 +48,12 @@ def difference(
     counts by topic; `protocols` are the protocol names before and now, None: unknown. Members in `back` left and rejoined in
     between under the same id: they count as joined and as left.
     """
-    was, is_now = ({identity(member): member for member in members} for members in (before, now))
+    was, is_now = by_identity(before), by_identity(now)
     joined = [member for key, member in is_now.items() if key not in was or member["member_id"] in back]
     left = [member for key, member in was.items() if key not in is_now or member["member_id"] in back]
     clients_left = {member.get("client_id") for member in left}
     restarted = sorted({str(member["client_id"]) for member in joined if member.get("client_id") in clients_left})
-    subscribed, grown = changed_subscriptions(before, now), _grown(sizes_before, sizes_now)
+    subscribed, grown = changed_subscriptions(was, is_now), _grown(sizes_before, sizes_now)
     changed = [f"protocol {protocols[0]} -> {protocols[1]}"] if None not in protocols and protocols[0] != protocols[1] else []
     kinds = {"join_leave": joined and left, "join": joined, "leave": left, "subscription": subscribed}
     kinds |= {"partition_count": grown, "protocol": changed}
@@ -63,12 +63,16 @@ def difference(
     return Difference(cause, sorted(m["member_id"] for m in joined), sorted(m["member_id"] for m in left), restarted, detail)
 
 
-def changed_subscriptions(before: Sequence[Row], now: Sequence[Row]) -> list[str]:
-    """One text per member of both generations that changed its subscription."""
-    was, is_now = ({identity(member): member for member in members} for members in (before, now))
+def by_identity(members: Iterable[Row]) -> dict[str, Row]:
+    """`identity` -> the member."""
+    return {identity(member): member for member in members}
+
+
+def changed_subscriptions(before: Mapping[str, Row], now: Mapping[str, Row]) -> list[str]:
+    """One text per member of both generations, given as `by_identity`, that changed its subscription."""
     words = []
-    for key, member in is_now.items():
-        old, new = was.get(key, member).get("topics") or (), member.get("topics") or ()
+    for key, member in now.items():
+        old, new = before.get(key, member).get("topics") or (), member.get("topics") or ()
         if old != new and (changed := changes_of(old, new)):
             words.append(f"{member.get('client_id') or member['member_id']} subscription {changed}")
     return words

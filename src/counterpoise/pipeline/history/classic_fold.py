@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from counterpoise.pipeline.history.causes import Difference, changed_subscriptions, difference, identity, joined_text
+from counterpoise.pipeline.history.causes import Difference, by_identity, changed_subscriptions, difference, identity, joined_text
 from counterpoise.pipeline.history.owners import Handover, Owners, count_moves, count_revoked, owners_of, with_withheld
 from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns
 from counterpoise.pipeline.records.place import POLLED
@@ -114,7 +114,7 @@ class ClassicFold(ProtocolFold):
         instances = sorted(m["group_instance_id"] for m in row["members"] if m["member_id"] not in was and m["group_instance_id"])
         step = self._step(row, "static_replacement", Difference())
         words = f"static member back: {', '.join(instances)}" if instances else "the same generation was written again"
-        words = joined_text(words, *changed_subscriptions(self._before, row["members"]))
+        words = joined_text(words, *changed_subscriptions(by_identity(self._before), by_identity(row["members"])))
         return {**step, "cause": "join_leave", "joined": sorted(now - was), "left": sorted(was - now), "detail": words}
 
     def _rebalanced(self, row: Row) -> dict[str, Any]:

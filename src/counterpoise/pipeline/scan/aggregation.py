@@ -153,5 +153,7 @@ class AggregateBuffer:
         return rows
 
     def _grouped(self) -> tuple[Aggregates, Int64]:
+        if len(self._parts) == 1:
+            return self._parts[0]
         rows, cells = zip(*self._parts, strict=True)
         return aggregated(Aggregates.joined(rows), np.concatenate(cells))

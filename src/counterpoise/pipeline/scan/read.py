@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ _CODED = 8
 _AFTER_COMMITS = pa.scalar(b"\x00\x02", pa.binary())
 
 
-def raw_batches(split: InputSplit, columns: Sequence[str] = RAW) -> Iterator[pa.RecordBatch]:
+def raw_batches(split: InputSplit) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split; keys as a dictionary if few are distinct, otherwise as bytes; large records in smaller batches.
 
     Row groups are read one by one, in equal batches: a batch across two row groups took a third more time, and memory.
@@ -35,8 +35,8 @@ def raw_batches(split: InputSplit, columns: Sequence[str] = RAW) -> Iterator[pa.
         about = parquet_footers([file])[0]  # a capture may replace a file under its name
         for group in groups:
             rows = about.row_group(group)
-            listed = ["key"] if "key" in columns and _has_few_keys(rows) else []
-            yield from read_rows(file, list(columns), RAW_TYPES, _at_once(rows), [group], listed, about)
+            listed = ["key"] if _has_few_keys(rows) else []
+            yield from read_rows(file, list(RAW), RAW_TYPES, _at_once(rows), [group], listed, about)
 
 
 def _has_few_keys(group: Any) -> bool:

@@ -164,7 +164,8 @@ class TableTransaction:
         self._unanswered = True  # Until the request has returned: it may fail, or be interrupted, after it took effect.
         write_bytes(new.place, new.to_bytes())
         self.manifest, self._unanswered = new, False
-        self._write_small_files()
+        for name, text in small_files.items():
+            write_bytes(join(self.out, name), text)
         for name in sorted(dropped):
             self._delete(self.place_of(name))
         for number in manifest_numbers(self.out)[:-2]:  # A reader may have listed the last but one.
