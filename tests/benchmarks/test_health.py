@@ -146,5 +146,5 @@ def test_the_only_alarm_of_another_name_that_burrow_gives_sooner_is_that_of_the_
 def test_in_recordings_of_other_tests_all_trouble_is_found_and_no_more_groups_are_accused(figures: dict[str, Any]) -> None:
     ours = figures["elsewhere"]["rules"][OURS]
     assert ours["found"] == ours["troubles"]
-    assert set(ours["accused"]) <= {"by-hand", "click-archiver", "recommendations", "web-analytics"}
+    assert set(ours["accused"]) <= {"by-hand"}
     assert set(ours["accused_at_restart"]) <= {"bi-loader", "order-cache", "payment-flagger", "recommendations"}

@@ -2,7 +2,7 @@
 
 | state | a partition is in it if |
 |---|---|
-| losing_data | the log starts 2 or more offsets after the committed one, or will within `_HORIZON` at the present rates |
+| losing_data | records are lost (`_is_lost`), or will be within `_HORIZON` at the present rates |
 | unowned | records wait and no member owns it |
 | stalled, stopped | records wait and the committed offset stays, longer than usual, with and without commits |
 | falling_behind, catching_up | the lag at commits rises, or falls (`health_trend`) |
@@ -225,6 +225,7 @@ def _with_state(was: Health, found: Health, step: _Step, owners: Owners) -> tupl
         & ((time - unread[0] >= step.unowned_patience) | (stays & (was.state == UNOWNED)))
     )
     left = _left(was, found, stuck | unowned | (found.trend == FALLING) | (was.state == LOSING_DATA), time)
+    left = np.where(_is_lost(was, found, step), 0, left)
     losing = (waiting(found) >= _WAITING) & (left < np.where(was.state == LOSING_DATA, 2, 1) * _HORIZON)
     state = np.where(found.trend == FALLING, FALLING_BEHIND, np.where(found.trend == CATCHING, CATCHING_UP, OK))
     state = np.where(stuck, np.where(_commits(found, step), STALLED, STOPPED), state)
@@ -259,4 +260,15 @@ def _left(was: Health, found: Health, behind: Bool, time: Float) -> Float:
     read = np.maximum(found.committed - was.begun[2], 0) / np.maximum(time - was.begun[0], 1)
     reaches = behind & (rate > _FASTER * read)
     left = np.maximum(found.committed - found.start, 0) / np.where(reaches, rate - read, 1) / _SECOND
-    return np.where(found.committed < found.start - 1, 0, np.where(reaches, left, np.nan))
+    return np.where(reaches, left, np.nan)
+
+
+def _is_lost(was: Health, found: Health, step: _Step) -> Bool:
+    """Whether the log starts after the position of the consumer, not only after the committed offset.
+
+    A consumer may have read what it has not committed yet. It has not if a commit made after the log's start moved is still
+    before that start, or if no progress is committed for the patience.
+    """
+    later = (found.committed_at > was.seen) & (found.committed < was.start - 1)
+    overdue = step.now[0] - found.last_progress[0] >= step.patience
+    return np.asarray((found.committed < found.start - 1) & (later | overdue | (was.state == LOSING_DATA)))

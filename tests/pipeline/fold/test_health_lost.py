@@ -1,0 +1,32 @@
+"""Records that were read, but not committed, are not lost when they are deleted; those that nobody has read are."""
+
+from __future__ import annotations
+
+from tests.pipeline.fold.histories import PLACES, Commit, Event, History, Sample, Step, folded
+
+SECOND = 1_000_000
+DELETED, END = 217, 300
+"""Seconds: when an operator deletes all records up to ten below the end of each log."""
+READS, SLOW, HUNG, SHORT = range(len(PLACES))
+"""What the member does with each partition: in the last one it makes no progress for less than the patience."""
+
+
+def history() -> History:
+    """A record a second in each partition, a sample every two seconds, a commit every twenty."""
+    events: list[Event] = [Step(0, "g", "rebalance", "eager", (0,) * len(PLACES), (), withheld=False, recreated=False)]
+    for second in range(1, END):
+        starts = (0 if second < DELETED else DELETED - 10,) * len(PLACES)
+        if second % 20 == 0:
+            read = second - 1, second // 2, min(second, 100) - 1, second - 1
+            places = [place for place, _ in enumerate(PLACES) if place != SHORT or second not in (220, 240)]
+            events += [Commit(second * SECOND - 1, "g", place, read[place], None) for place in places]
+        if second % 2 == 1:
+            events.append(Sample(second * SECOND, (second,) * len(PLACES), starts))
+    return History(tuple(events), None, None)
+
+
+def test_records_are_lost_if_a_later_commit_is_before_the_start_of_the_log_too_or_is_overdue() -> None:
+    rows = [row for row in folded(history()).health.values() if row["scope"] == "partition"]
+    lost = {(row["topic"], row["partition"]): row["detected"].timestamp() for row in rows if row["state"] == "losing_data"}
+    # The slow one shows it with its next commit; the hung one has shown for long enough that it does not read.
+    assert lost == {PLACES[SLOW]: 221, PLACES[HUNG]: DELETED}
