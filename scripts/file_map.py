@@ -1,4 +1,4 @@
-"""Keeps the file map in ARCHITECTURE.md true: one line per module, from the first line of its docstring.
+"""Keeps the file map in ARCHITECTURE.md true: one row per folder, from the first line of its docstring.
 
 python scripts/file_map.py            # write it
 python scripts/file_map.py --check    # exit 1 if it is not true
@@ -15,26 +15,19 @@ PAGE = ROOT / "ARCHITECTURE.md"
 BEGIN, END = "<!-- file map: scripts/file_map.py -->\n", "<!-- end of the file map -->"
 LAYERS = (
     *("errors", "wire", "model", "snapshot", "solver", "assignors", "laws", "metrics", "planning", "explanation", "simulation"),
-    *("clients", "pipeline", "report", "cli"),
+    *("testing", "clients", "pipeline", "report", "cli"),
 )
 
 
 def file_map() -> str:
-    """The map as Markdown: a heading and a list per layer, lowest layer first."""
+    """The map as a Markdown table: each layer and its folders, lowest layer first; a layer without a folder is a module."""
     source = ROOT / "src" / "counterpoise"
-    parts = []
+    rows = ["| folder | what is in it |", "|---|---|"]
     for layer in LAYERS:
-        path = source / layer
-        modules = sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
-        title = first_line(path / "__init__.py" if path.is_dir() else path.with_suffix(".py"))
-        lines = [f"- `{module.relative_to(source)}`: {first_line(module)}" for module in modules if not is_face(module, path)]
-        parts.append("\n".join([f"### {layer}\n", f"{title}\n", *(lines if path.is_dir() else [])]))
-    return "\n\n".join(part.rstrip() for part in parts) + "\n"
-
-
-def is_face(module: Path, layer: Path) -> bool:
-    """The layer's own __init__.py: its line is the heading's."""
-    return module == layer / "__init__.py"
+        for face in sorted((source / layer).rglob("__init__.py")) or [source / f"{layer}.py"]:
+            name = (face.parent if face.name == "__init__.py" else face).relative_to(source)
+            rows.append(f"| `{name}` | {first_line(face)} |")
+    return "\n".join(rows) + "\n"
 
 
 def first_line(module: Path) -> str:
