@@ -1,4 +1,4 @@
-"""An aiokafka consumer with counterpoise's assignor and listener. Needs: pip install 'counterpoise[aiokafka]'
+"""An aiokafka consumer with counterpoise's assignor and listener. In a clone: pip install '.[aiokafka]'
 
 python examples/aiokafka_consumer.py --bootstrap-server localhost:9092 --topic orders
 

@@ -1,4 +1,4 @@
-"""A kafka-python consumer with counterpoise's assignor and listener. Needs: pip install 'counterpoise[kafka-python]'
+"""A kafka-python consumer with counterpoise's assignor and listener. In a clone: pip install '.[kafka-python]'
 
 python examples/kafka_python_consumer.py --bootstrap-server localhost:9092 --topic orders
 

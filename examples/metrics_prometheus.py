@@ -1,4 +1,4 @@
-"""Figures of every rebalance for Prometheus, from a live consumer. Needs: pip install 'counterpoise[kafka-python]' prometheus-client
+"""Figures of every rebalance for Prometheus, from a live consumer. In a clone: pip install '.[kafka-python]' prometheus-client
 
 python examples/metrics_prometheus.py --bootstrap-server localhost:9092 --topic orders --port 8000
 

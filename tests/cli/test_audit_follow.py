@@ -70,8 +70,8 @@ def test_a_session_of_others_is_refused(name: str, tmp_path: Path, monkeypatch: 
 def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     live = ["--bootstrap-server", "h:1"]
     for absent, options, words in (
-        ("confluent_kafka", live, "--bootstrap-server needs confluent-kafka: pip install 'counterpoise[live]'"),
-        ("confluent_kafka", [*live, "--follow"], "--bootstrap-server needs confluent-kafka: pip install 'counterpoise[follow]'"),
+        ("confluent_kafka", live, "--bootstrap-server needs confluent-kafka: pip install 'counterpoise[live]"),
+        ("confluent_kafka", [*live, "--follow"], "--bootstrap-server needs confluent-kafka: pip install 'counterpoise[follow]"),
         ("prometheus_client", [*live, "--follow", "--metrics-port", "9308"], "--follow needs prometheus-client: pip install"),
     ):
         monkeypatch.setattr("counterpoise.cli.inputs.find_spec", lambda name, absent=absent: None if name == absent else object())

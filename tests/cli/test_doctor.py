@@ -14,7 +14,7 @@ from tests.java import java_home
 
 from counterpoise.cli import doctor_command
 from counterpoise.cli.app import app
-from counterpoise.errors import HostError
+from counterpoise.errors import HostError, pip_install
 
 Checks = dict[str, dict[str, Any]]
 
@@ -44,9 +44,9 @@ def test_an_extra_that_is_not_installed_is_not_missing_and_one_that_is_too_old_i
     monkeypatch.setattr(doctor_command, "_version", lambda name: versions.get(name, "99.0"))
     code, checks = doctor()
     sql, old = checks["extra sql"], checks["extra aiokafka"]
-    assert (sql["ok"], sql["found"], sql["to_do"]) == (None, "lacks duckdb", "pip install --upgrade 'counterpoise[sql]'")
+    assert (sql["ok"], sql["found"], sql["to_do"]) == (None, "lacks duckdb", pip_install("sql"))
     assert (old["ok"], old["found"]) == (False, "aiokafka 0.11.9")
-    assert old["to_do"] == "pip install --upgrade 'counterpoise[aiokafka]', which has aiokafka 0.12 or newer"
+    assert old["to_do"] == f"{pip_install('aiokafka')}, which has aiokafka 0.12 or newer"
     assert code == 1
 
 

@@ -90,7 +90,7 @@ def test_an_audit_with_its_tables_and_its_page(tmp_path: Path, monkeypatch: pyte
 
 def test_an_audit_without_jinja2_ends_before_the_source_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(MissingExtraError, match=r"an audit needs jinja2: pip install 'counterpoise\[spark,report\]'"):
+    with pytest.raises(MissingExtraError, match=r"an audit needs jinja2: pip install 'counterpoise\[spark,report\]"):
         cp.audit(tmp_path / "nowhere", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-import sys
 from datetime import date
 from typing import Any
 
-import pytest
 from rich.console import Console
 
-from counterpoise.errors import MissingExtraError
 from counterpoise.report import print_audit
 from counterpoise.report.terminal import print_changes
 from tests.report import fleet
@@ -140,10 +137,3 @@ def test_a_long_setting_is_folded_and_not_cut() -> None:
     setting = "partition.assignment.strategy=" + ",".join(["org.apache.kafka.clients.consumer.RangeAssignor"] * 3)
     text = printed([], [fleet.finding(1, "g", action=setting)], width=60)
     assert setting in "".join(line.strip() for line in text.splitlines())
-
-
-def test_without_rich_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    console = Console(file=io.StringIO())
-    monkeypatch.setitem(sys.modules, "rich.padding", None)
-    with pytest.raises(MissingExtraError, match=r"counterpoise\[report\]"):
-        print_audit(fleet.summary({}), console)

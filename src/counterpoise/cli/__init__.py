@@ -24,7 +24,9 @@ def main() -> None:
     except ImportError as error:
         if error.name not in {"click", "rich"}:
             raise
-        print("counterpoise: the command line needs click and rich: pip install 'counterpoise[cli]'", file=sys.stderr)
+        from counterpoise.errors import pip_install
+
+        print(f"counterpoise: the command line needs click and rich: {pip_install('cli')}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:  # before there is a command; afterwards `app` says so
         print("counterpoise: interrupted", file=sys.stderr)

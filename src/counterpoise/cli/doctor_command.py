@@ -20,7 +20,7 @@ import click
 from counterpoise._version import __version__
 from counterpoise.cli.inputs import cluster_settings, need
 from counterpoise.cli.render import console, table_of
-from counterpoise.errors import CounterpoiseError
+from counterpoise.errors import CounterpoiseError, pip_install
 
 __all__ = ["Check", "command"]
 
@@ -79,7 +79,7 @@ def _extras() -> Iterator[Check]:
         old = [f"{name} {least}" for name, version, least in found if version and _numbers(version) < _numbers(least)]
         words = absent or [f"{name} {version}" for name, version, _ in found]
         shown = ("lacks " if absent else "") + ", ".join(dict.fromkeys(words))  # two extras may name one package
-        to_do = f"pip install --upgrade 'counterpoise[{extra}]'" + (f", which has {', '.join(old)} or newer" if old else "")
+        to_do = pip_install(extra) + (f", which has {', '.join(old)} or newer" if old else "")
         yield Check(f"extra {extra}", None if absent else not old, shown, to_do if absent or old else "")
 
 

@@ -17,7 +17,7 @@ import click
 
 from counterpoise.assignors.registry import check_options, strategies, strategy
 from counterpoise.cli.render import say
-from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SubscriptionWarning
+from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SubscriptionWarning, pip_install
 from counterpoise.snapshot.describe import describe_parts, looks_like_describe
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.json_text import decoded, json_lines, text_of
@@ -89,7 +89,7 @@ def need(what: str, extra: str, *modules: str) -> None:
     """Raise a `MissingExtraError` that names those of the modules that are not installed, and the extra that brings them."""
     missing = [name.removeprefix("google.").replace("_", "-") for name in modules if not _installed(name)]
     if missing:
-        raise MissingExtraError(f"{what} needs {', '.join(missing)}: pip install 'counterpoise[{extra}]'")
+        raise MissingExtraError(f"{what} needs {', '.join(missing)}: {pip_install(extra)}")
 
 
 def _installed(name: str) -> bool:

@@ -14,14 +14,14 @@ from counterpoise.clients import constructors
 from counterpoise.clients.aiokafka_leader import lead_beside_loop
 from counterpoise.clients.calling_host import Needed, calling_object, calling_variable, check_host
 from counterpoise.clients.host_assignor import HostAssignor, PerConsumer
-from counterpoise.errors import MissingExtraError
+from counterpoise.errors import MissingExtraError, pip_install
 
 try:
     import aiokafka
     from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
     from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 except ImportError as error:
-    raise MissingExtraError("these assignors need aiokafka: pip install 'counterpoise[aiokafka]'") from error
+    raise MissingExtraError(f"these assignors need aiokafka: {pip_install('aiokafka')}") from error
 
 if TYPE_CHECKING:
     from counterpoise.clients.leader_side import GroupToLead

@@ -8,7 +8,7 @@ from typing import Any
 
 from counterpoise.clients.listener_core import ListenerCore
 from counterpoise.clients.ownership import Membership
-from counterpoise.errors import MissingExtraError
+from counterpoise.errors import MissingExtraError, pip_install
 from counterpoise.wire.consumer_protocol import Partition
 
 try:
@@ -16,7 +16,7 @@ try:
     from aiokafka.errors import IllegalStateError, KafkaError
     from aiokafka.structs import TopicPartition
 except ImportError as error:
-    raise MissingExtraError("this listener needs aiokafka: pip install 'counterpoise[aiokafka]'") from error
+    raise MissingExtraError(f"this listener needs aiokafka: {pip_install('aiokafka')}") from error
 
 __all__ = ["AioKafkaListener"]
 

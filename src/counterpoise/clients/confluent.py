@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from counterpoise.clients.member_side import pairs
-from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SourceError
+from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SourceError, pip_install
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
 from counterpoise.snapshot.plan import Plan, read_assignment
@@ -27,7 +27,7 @@ from counterpoise.snapshot.plan import Plan, read_assignment
 try:
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Consumer, KafkaException, TopicPartition
 except ImportError as error:
-    raise MissingExtraError("this consumer needs confluent-kafka: pip install 'counterpoise[live]'") from error
+    raise MissingExtraError(f"this consumer needs confluent-kafka: {pip_install('live')}") from error
 
 __all__ = ["PlannedConsumer", "share_out"]
 

@@ -14,7 +14,7 @@ from counterpoise.clients.calling_host import Needed, calling_object, calling_va
 from counterpoise.clients.host_assignor import HostAssignor
 from counterpoise.clients.kafka_python_joining import mend_joining
 from counterpoise.clients.member_side import by_topic
-from counterpoise.errors import HostError, MissingExtraError
+from counterpoise.errors import HostError, MissingExtraError, pip_install
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 
 try:
@@ -26,7 +26,7 @@ try:
     from kafka.coordinator.base import BaseCoordinator
     from kafka.coordinator.consumer import ConsumerCoordinator
 except ImportError as error:
-    raise MissingExtraError("these assignors need kafka-python: pip install 'counterpoise[kafka-python]'") from error
+    raise MissingExtraError(f"these assignors need kafka-python: {pip_install('kafka-python')}") from error
 
 if TYPE_CHECKING:
     from counterpoise.snapshot.joined import JoinMember

@@ -11,7 +11,7 @@ from typing import Any
 
 from counterpoise.clients.listener_core import ListenerCore
 from counterpoise.clients.ownership import Membership
-from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.errors import MissingExtraError, OptionError, pip_install
 from counterpoise.wire.consumer_protocol import Partition
 
 try:
@@ -19,7 +19,7 @@ try:
     from kafka.errors import KafkaError
     from kafka.structs import OffsetAndMetadata, TopicPartition
 except ImportError as error:
-    raise MissingExtraError("this listener needs kafka-python: pip install 'counterpoise[kafka-python]'") from error
+    raise MissingExtraError(f"this listener needs kafka-python: {pip_install('kafka-python')}") from error
 
 __all__ = ["KafkaPythonListener"]
 

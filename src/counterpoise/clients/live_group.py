@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from counterpoise.clients.member_side import by_topic
-from counterpoise.errors import MissingExtraError, OptionError, SourceError
+from counterpoise.errors import MissingExtraError, OptionError, SourceError, pip_install
 from counterpoise.model.lag import PartitionLag, partition_lag
 from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic
@@ -111,7 +111,7 @@ class _Reader:
             from confluent_kafka import KafkaError, KafkaException
             from confluent_kafka import admin as library
         except ImportError:
-            raise MissingExtraError("reading a live group needs confluent-kafka: pip install 'counterpoise[live]'") from None
+            raise MissingExtraError(f"reading a live group needs confluent-kafka: {pip_install('live')}") from None
         self._specs: Any = library.OffsetSpec  # type: ignore[attr-defined]  # exported, but not in its stubs
         self._refusals = (KafkaException, FutureTimeoutError)
         try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counterpoise.errors import MissingExtraError
+from counterpoise.errors import MissingExtraError, pip_install
 from counterpoise.report.render import write_report
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def audit(
 
         from counterpoise.pipeline.audit import audit as run_audit
     except ImportError as error:
-        raise MissingExtraError(f"an audit needs {error.name}: pip install 'counterpoise[spark,report]'") from error
+        raise MissingExtraError(f"an audit needs {error.name}: {pip_install('spark,report')}") from error
     result = run_audit(None, source, out, strategies=strategies, scope=scope, salt=salt, since_last=since_last)
     write_report(result.place)
     return result

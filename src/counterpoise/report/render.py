@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from counterpoise.errors import MissingExtraError
+from counterpoise.errors import MissingExtraError, pip_install
 from counterpoise.report.changes import FIGURES
 from counterpoise.report.findings import by_kind
 from counterpoise.report.group_table import COLUMNS, SPARK_BINS, choices, group_rows
@@ -69,7 +69,7 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
         import jinja2  # noqa: F401
         import pyarrow as pa  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("the report needs jinja2 and pyarrow: pip install 'counterpoise[report]'") from error
+        raise MissingExtraError(f"the report needs jinja2 and pyarrow: {pip_install('report')}") from error
     from counterpoise.pipeline.storage.files import is_local, upload
     from counterpoise.report.load import open_audit
 

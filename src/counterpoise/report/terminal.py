@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from counterpoise.errors import MissingExtraError
 from counterpoise.report.history import Row
 from counterpoise.report.overview import SEVERITIES, first_groups, group_name, headline, period_of
 from counterpoise.report.words import accepted, count, number, paragraphs, percent, phrase, plural, visible
@@ -33,14 +32,9 @@ def print_audit(
     severities: Collection[str] = SEVERITIES,
     most: int | None = None,
 ) -> None:
-    """Print the verdict, the actions, notes on data quality and the worst groups: at most 36 lines of 100 columns.
+    """Print the verdict, the actions, notes on data quality and the worst groups: at most 36 lines of 100 columns."""
+    from rich.padding import Padding
 
-    Raises `MissingExtraError` if rich is not installed.
-    """
-    try:
-        from rich.padding import Padding
-    except ImportError as error:
-        raise MissingExtraError("the terminal's text needs rich: pip install 'counterpoise[report]'") from error
     verdict = _plain(headline(summary, period_of(summary, [])).replace("\u00a0", " "), "bold")
     fleet, worst = _plain(_fleet(summary), "dim"), _worst(summary) if findings is None else []
     console.print(verdict, fleet, sep="\n")

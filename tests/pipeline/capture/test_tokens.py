@@ -104,7 +104,7 @@ def test_a_profile_is_used_and_an_unknown_region_named(tmp_path: Path, monkeypat
 def test_without_the_signer_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
     given = Settings({"bootstrap.servers": "a:9092", "sasl.mechanism": "AWS_MSK_IAM"})
-    with pytest.raises(MissingExtraError, match=r"pip install 'counterpoise\[msk\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'counterpoise\[msk\]"):
         connect(AdminClient, given, {})
 
 

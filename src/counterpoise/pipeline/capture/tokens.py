@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from counterpoise.errors import CounterpoiseError, MissingExtraError, OptionError, SourceError
+from counterpoise.errors import CounterpoiseError, MissingExtraError, OptionError, SourceError, pip_install
 from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = ["Token", "msk_token", "token_callback"]
@@ -47,7 +47,7 @@ def msk_token(config: str) -> Token:
     try:
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
     except ImportError:
-        raise MissingExtraError("AWS_MSK_IAM needs aws-msk-iam-sasl-signer-python: pip install 'counterpoise[msk]'") from None
+        raise MissingExtraError(f"AWS_MSK_IAM needs aws-msk-iam-sasl-signer-python: {pip_install('msk')}") from None
     given = dict(word.partition("=")[::2] for word in config.split())
     region = given.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:

@@ -5,21 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from counterpoise.errors import MissingExtraError, OptionError
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from counterpoise.errors import OptionError
 from counterpoise.pipeline.follow.gauges import Gauges, GroupGauges
-
-try:
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-    from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
-    from prometheus_client.registry import Collector
-except ImportError:
-    raise MissingExtraError("--metrics-port needs prometheus-client: pip install 'counterpoise[follow]'") from None
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
 
 __all__ = ["MOST_GROUPS", "MOST_MEMBERS", "PREFIX", "Figures", "serve"]
 
