@@ -1,4 +1,4 @@
-"""Time without samples, as while a broker restarts, is no time without progress; what stands still afterwards is."""
+"""Time without samples, as while a broker restarts, counts for nothing in any rule; what stays as it is afterwards is found."""
 
 from __future__ import annotations
 
@@ -7,25 +7,38 @@ import pytest
 from tests.pipeline.fold.histories import PLACES, Commit, Event, History, Sample, Step, folded
 
 SECOND = 1_000_000
-DOWN, UP, END = 300, 420, 520
-"""Seconds: there is neither a sample nor a commit between the first two."""
+BEGINS, DOWN, UP, END = 295, 300, 420, 540
+"""Seconds: when trouble begins; there is neither a sample nor a commit between the next two."""
+EVERYWHERE = range(len(PLACES))
 
 
-def history(resumes: int) -> History:
-    """Three records a second in each partition, and a commit of all of them every ten seconds: until `DOWN`, and from then on."""
-    events: list[Event] = [Step(0, "g", "rebalance", "eager", (0,) * len(PLACES), (), withheld=False, recreated=False)]
-    for second in (*range(10, DOWN, 10), *range(UP, END, 10)):
-        end = 3 * (second if second < DOWN else second - UP + DOWN)
-        if second < DOWN or second >= resumes:
-            events += [Commit((second - 1) * SECOND, "g", place, end - 3, None) for place in range(len(PLACES))]
+def history(trouble: str, resumes: int) -> History:
+    """Three records a second in each partition, and a burst; a commit of all partitions and a sample every five seconds."""
+    events: list[Event] = [owned(0, 0)]
+    for second in (*range(5, DOWN, 5), *range(UP, END, 5)):
+        observed = second if second < DOWN else second - UP + DOWN
+        end, lag = 3 * observed + (100 if second >= BEGINS else 0), 3
+        if second == BEGINS and trouble == "unowned":
+            events.append(owned(second - 2, None))
+        if second == resumes and trouble == "unowned":
+            events.append(owned(second - 2, 0))
+        troubled = BEGINS <= second < resumes
+        if troubled and trouble == "falling_behind":
+            lag = 100 + 2 * (observed - BEGINS)
+        if not troubled or trouble == "falling_behind":
+            events += [Commit((second - 1) * SECOND, "g", place, end - lag, None) for place in EVERYWHERE]
         events.append(Sample(second * SECOND, (end,) * len(PLACES), (0,) * len(PLACES)))
     return History(tuple(events), None, None)
 
 
-@pytest.mark.parametrize(("resumes", "states"), [(UP + 20, {"ok"}), (END, {"ok", "stopped"})])
-def test_a_group_is_stopped_only_if_it_does_not_resume_once_it_can(resumes: int, states: set[str]) -> None:
-    rows = [row for row in folded(history(resumes)).health.values() if row["scope"] == "partition"]
-    assert {row["state"] for row in rows} == states
-    stopped = [row for row in rows if row["state"] == "stopped"]
-    assert all(row["detected"].timestamp() <= UP + 40 for row in stopped)
-    assert len(stopped) == (len(PLACES) if resumes == END else 0)
+def owned(second: int, by: int | None) -> Step:
+    kind = "emptied" if by is None else "rebalance"
+    return Step(second * SECOND, "g", kind, "eager", tuple(by for _ in EVERYWHERE), (), withheld=False, recreated=False)
+
+
+@pytest.mark.parametrize("trouble", ["stopped", "unowned", "falling_behind"])
+@pytest.mark.parametrize("resumes", [UP + 15, END], ids=["it ends", "it stays"])
+def test_there_is_trouble_only_if_it_lasts_while_there_are_samples(trouble: str, resumes: int) -> None:
+    rows = [row for row in folded(history(trouble, resumes)).health.values() if row["scope"] == "partition"]
+    found = [(row["state"], row["detected"].timestamp() <= UP + 60) for row in rows if row["state"] not in ("ok", "catching_up")]
+    assert found == ([(trouble, True)] * len(PLACES) if resumes == END else [])

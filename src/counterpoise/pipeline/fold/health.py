@@ -57,9 +57,9 @@ class _Step:
     now, commit : Points
         The sample, and the newest commit.
     passed : float64
-        Microseconds since the sample before.
-    progress : bool
-        Whether the committed offset is another one.
+        Microseconds since the sample before, without time in which samples are missing.
+    is_new, progress : bool
+        Whether there is another commit, and whether it has another offset.
     is_unowned : bool
         Whether no member owns the partition, in a group that has had members.
     unowned_patience, patience : float64
@@ -71,6 +71,7 @@ class _Step:
     now: Points
     commit: Points
     passed: Float
+    is_new: Bool
     progress: Bool
     is_unowned: Bool
     unowned_patience: Float
@@ -100,21 +101,24 @@ def next_health(was: Health, rows: Samples, owners: Owners, missed: Bool) -> tup
         The point at which it ended.
     """
     time, end, committed = (one.astype(np.float64) for one in (rows.time, rows.end, rows.committed))
+    is_new, before, every = rows.committed_at > was.seen, was, time - was.seen
+    # What happened while samples are missing is not known: that time counts for nothing.
+    was = was.later(np.where(every > _SAMPLES * was.every, every - was.every, 0))
     passed, progress = np.maximum(time - was.seen, 1), committed != was.committed
-    now, commit = (np.stack((at, end, committed)) for at in (time, rows.committed_at.astype(np.float64)))
+    committed_at = np.where(is_new, np.maximum(rows.committed_at, was.seen), was.committed_at)
+    now, commit = (np.stack((at, end, committed)) for at in (time, committed_at))
     # The end of the log at the newest commit is on the line between the two samples.
     commit[1] = was.end + np.floor(np.clip((commit[0] - was.seen) / passed, 0, 1) * (end - was.end))
     now[1], commit[1] = np.maximum(end - committed, 0), np.maximum(commit[1] - committed, 0)
-    # Time without samples is no time without progress: what happened in it is not known.
-    was = _without_outage(was, passed)
     found = _with_usual_values(was, commit, progress)
     gap, unowned_patience = np.where(np.isfinite(found.gap), found.gap, np.nan), np.fmax(_SAMPLES * passed, _LEAST)
     # With progress at every sample the gap is not longer than the time between two of them, and may be far shorter.
     patience = np.fmax(np.where(np.isnan(gap), _NO_GAP, np.where(gap < _OFTEN * passed, 0, _GAPS * gap)), unowned_patience)
     threshold = np.fmax(_CHANGES * found.change, _RECORDS)
     is_unowned = owners.managed & (rows.owner < 0)
-    step = _Step(now, commit, passed, progress, is_unowned, unowned_patience, patience, threshold)
-    found, begun = _with_state(was, _with_sample(found, rows, now, commit, progress), step, owners)
+    step = _Step(now, commit, passed, is_new, progress, is_unowned, unowned_patience, patience, threshold)
+    found = replace(_with_sample(found, rows, now, commit, progress, owners.busy_at), every=every)
+    found, begun = _with_state(was, found, step, owners)
     # What was before an offset that was set back, or in another life of the log, does not count.
     another = (was.committed - committed > threshold) | (end < was.end) | (rows.start < was.start)
     anew = np.flatnonzero((was.state == UNKNOWN) | (rows.committed < 0) | missed | another)
@@ -123,16 +127,9 @@ def next_health(was: Health, rows: Samples, owners: Owners, missed: Bool) -> tup
         matrix, begun = found.matrix, begun.copy()
         matrix[:, anew] = _begun(now[:, anew], rows.take(anew)).matrix
         found = Health.of(matrix)
-        begun[:, anew] = last_seen(was)[:, anew]
+        begun[:, anew] = last_seen(before)[:, anew]
         ended[anew] = True
     return found, ended & (was.state != UNKNOWN), begun
-
-
-def _without_outage(was: Health, passed: Float) -> Health:
-    """The last progress is later by the time in which samples are missing."""
-    last_progress = was.last_progress.copy()
-    last_progress[0] += np.where(passed > _SAMPLES * was.every, passed - was.every, 0)
-    return replace(was, last_progress=last_progress)
 
 
 def last_seen(of: Health) -> Points:
@@ -143,7 +140,7 @@ def last_seen(of: Health) -> Points:
 def _begun(now: Points, rows: Samples) -> Health:
     """The health at a first sample: nothing is usual yet."""
     found, nothing = Health.unknown(len(rows)), np.full(len(rows), np.nan)
-    found = _with_sample(found, rows, now, now, np.ones(len(rows), np.bool_))
+    found = _with_sample(found, rows, now, now, np.ones(len(rows), np.bool_), nothing)
     state = np.where(rows.committed < 0, UNKNOWN, OK).astype(np.float64)
     return replace(found, state=state, detected=now[0], begun=now, peak=waiting(found), every=nothing, gap=nothing + np.inf)
 
@@ -164,19 +161,19 @@ def _usual(old: Float, new: Float, least: float) -> Float:
     return np.where(np.isnan(old), new, np.clip(new, 0.9 * old, 3 * np.maximum(old, least)))
 
 
-def _with_sample(was: Health, rows: Samples, now: Points, commit: Points, progress: Bool) -> Health:
+def _with_sample(was: Health, rows: Samples, now: Points, commit: Points, progress: Bool, busy_at: Float) -> Health:
     """The columns that describe the newest sample, and when owner, progress and log start changed last."""
     time, owner, start = now[0], rows.owner.astype(np.float64), rows.start.astype(np.float64)
     found = replace(
         was,
         seen=time,
-        every=time - was.seen,
         start=start,
         end=rows.end.astype(np.float64),
         committed=now[2],
         committed_at=commit[0],
         owner=owner,
         owned_at=np.where(owner != was.owner, time, was.owned_at),
+        busy_at=np.where(owner != was.owner, busy_at, np.fmax(was.busy_at, busy_at)),
         unowned_since=np.where((owner < 0) & (np.isnan(was.unowned_since[0]) | (was.owner >= 0)), now, was.unowned_since),
         moved_first=np.where((start != was.start) & np.isnan(was.moved_first), time, was.moved_first),
         moved_to=np.where((start != was.start) & np.isnan(was.moved_first), start, was.moved_to),
@@ -210,9 +207,8 @@ def _with_state(was: Health, found: Health, step: _Step, owners: Owners) -> tupl
     now, time, last_progress, stays = step.now, step.now[0], found.last_progress, (waiting(found) >= _WAITING) & ~step.progress
     late, resumed = _is_overdue(found, step), step.progress & (was.state >= STOPPED) & (was.state <= UNOWNED)
     # Its owner has not stopped, but is not done with other partitions: it was busy after this one made progress.
-    busy = (time - owners.busy_at < np.fmin(_BUSY_OWNER * step.patience, BUSY_FOR)) & (
-        owners.busy_at > last_progress[0] + step.passed
-    )
+    recently = time - found.busy_at < np.fmin(_BUSY_OWNER * step.patience, BUSY_FOR)
+    busy = recently & (found.busy_at > last_progress[0] + step.passed)
     starves = late & busy & (was.state < STOPPED)
     waits = BusyOwner(starves & ~owners.catches_up, starves & owners.catches_up)
     fell = step.commit[1] < was.last_progress[1]
@@ -269,6 +265,6 @@ def _is_lost(was: Health, found: Health, step: _Step) -> Bool:
     A consumer may have read what it has not committed yet. It has not if a commit made after the log's start moved is still
     before that start, or if no progress is committed for the patience.
     """
-    later = (found.committed_at > was.seen) & (found.committed < was.start - 1)
+    later = step.is_new & (found.committed < was.start - 1)
     overdue = step.now[0] - found.last_progress[0] >= step.patience
     return np.asarray((found.committed < found.start - 1) & (later | overdue | (was.state == LOSING_DATA)))

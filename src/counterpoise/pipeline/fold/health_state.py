@@ -34,8 +34,8 @@ class Health:
         The last sample, and the time between the last two.
     start, end, committed, committed_at, owner : float64
         The columns of `lag.Samples` at the last sample.
-    owned_at : float64
-        The first sample with this owner (-1: none).
+    owned_at, busy_at : float64
+        The first sample with this owner (-1: none); the last one at which it was busy on some partition (-NEVER: none).
     unowned_since, last_progress : Points
         The first sample without an owner; the later of the last progress and the last sample without lag.
     gap, batch, change : float64
@@ -66,6 +66,7 @@ class Health:
     committed_at: Float
     owner: Float
     owned_at: Float
+    busy_at: Float
     unowned_since: Points
     last_progress: Points
     gap: Float
@@ -104,6 +105,14 @@ class Health:
         found.owner[:] = -1
         return found
 
+    def later(self, by: Float) -> Self:
+        """The same evidence, later by some microseconds; begin and detection of the state remain."""
+        if not by.any():
+            return self
+        matrix = self.matrix
+        matrix[_EVIDENCE] += by
+        return self.of(matrix)
+
     def at(self, rows: Int64, n: int) -> Self:
         """The health of `n` partitions, of which these are the given rows; the others are unknown."""
         matrix = self.unknown(n).matrix
@@ -120,6 +129,9 @@ def _rows() -> list[int | slice]:
     return rows
 
 
-_ROWS = _rows()
+_ROWS, _NAMES = _rows(), [one.name for one in fields(Health)]
 WIDTH = len(Health.__dataclass_fields__) + 2 * sum(isinstance(one, slice) for one in _ROWS)
-OWNER = _ROWS[list(Health.__dataclass_fields__).index("owner")]
+_TIMES = ("seen", "committed_at", "owned_at", "busy_at", "unowned_since", "last_progress", "moved_first", "moved_last")
+_TIMES += ("trend_begun", "mark", "low_near", "high_near")
+_EVIDENCE = [at.start if isinstance(at, slice) else at for name, at in zip(_NAMES, _ROWS, strict=True) if name in _TIMES]
+OWNER = _ROWS[_NAMES.index("owner")]
