@@ -117,7 +117,7 @@ def next_health(was: Health, rows: Samples, owners: Owners, missed: Bool) -> tup
     threshold = np.fmax(_CHANGES * found.change, _RECORDS)
     is_unowned = owners.managed & (rows.owner < 0)
     step = _Step(now, commit, passed, is_new, progress, is_unowned, unowned_patience, patience, threshold)
-    found = replace(_with_sample(found, rows, now, commit, progress, owners.busy_at), every=every)
+    found = replace(_with_sample(found, rows, now, commit, progress, owners.busy_at.astype(np.float64)), every=every)
     found, begun = _with_state(was, found, step, owners)
     # What was before an offset that was set back, or in another life of the log, does not count.
     another = (was.committed - committed > threshold) | (end < was.end) | (rows.start < was.start)

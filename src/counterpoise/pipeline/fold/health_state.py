@@ -132,6 +132,10 @@ def _rows() -> list[int | slice]:
 _ROWS, _NAMES = _rows(), [one.name for one in fields(Health)]
 WIDTH = len(Health.__dataclass_fields__) + 2 * sum(isinstance(one, slice) for one in _ROWS)
 _TIMES = ("seen", "committed_at", "owned_at", "busy_at", "unowned_since", "last_progress", "moved_first", "moved_last")
-_TIMES += ("trend_begun", "mark", "low_near", "high_near")
-_EVIDENCE = [at.start if isinstance(at, slice) else at for name, at in zip(_NAMES, _ROWS, strict=True) if name in _TIMES]
+_TIMES_OF_TREND = ("trend_begun", "mark", "low_near", "high_near")
+_EVIDENCE = [
+    at.start if isinstance(at, slice) else at
+    for name, at in zip(_NAMES, _ROWS, strict=True)
+    if name in (*_TIMES, *_TIMES_OF_TREND)
+]
 OWNER = _ROWS[_NAMES.index("owner")]
