@@ -33,17 +33,17 @@ def test_an_action_is_three_lines_with_what_it_saves_and_costs_and_its_first_fiv
     ]
 
 
-def test_eleven_actions_and_the_worst_groups_with_long_names_fit_one_screen_of_100_x_40() -> None:
+def test_ten_actions_and_the_worst_groups_with_long_names_fit_one_screen_of_100_x_40() -> None:
     """With what the command and the demo print below (two lines, and one) and the prompt."""
     names = [f"{'very-long-name-' * 8}{at}" for at in range(30)]
-    todo = [fleet.action(at, names, "critical", title="Switch " + "x" * 200, saves="saves " + "y" * 200) for at in range(1, 12)]
+    todo = [fleet.action(at, names, "critical", title="Switch " + "x" * 200, saves="saves " + "y" * 200) for at in range(1, 11)]
     notes = [{"kind": kind, "n_groups": 3, "note": "n" * 200} for kind in ("low_fidelity", "incomplete_history", "polled")]
     top = [fleet.finding(at + 1, name, accepted_until="2027-01-01" if at < 3 else None) for at, name in enumerate(names)]
     lines = printed(todo, top=top, data_quality=notes).splitlines()
     assert len(lines) <= 40 - 4
     assert max(map(len, lines)) <= 100
     assert "data quality: 3 groups low fidelity; 3 groups incomplete history; 3 groups polled (see the report)" in lines
-    assert sum(line.strip().startswith("saves yy") for line in lines) == 11
+    assert sum(line.strip().startswith("saves yy") for line in lines) == 10
     assert lines[-6] == "worst groups"
 
 

@@ -1,7 +1,7 @@
 """Actions over the fleet: what findings ask for, grouped over groups and ranked by what it saves.
 
     row of group_report, its findings -> parts_of -> one part per action of the group
-    parts of all groups               -> ranked   -> at most eleven actions, one per kind and (for strategies) target
+    parts of all groups               -> ranked   -> at most ten actions, one per kind; two for strategies
 
 A stopped partition-second counts once: a group's first action (in the order of `KINDS`) takes its share of the group's stopped
 seconds, the next one a share of what is left.
@@ -14,7 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from typing import Any
 
-from counterpoise.pipeline.findings.advice import Note, by_broker, change_notes, seconds_saved, setting_lines, suggested_strategy
+from counterpoise.pipeline.findings.advice import (
+    Note,
+    by_broker,
+    change_lines,
+    change_notes,
+    seconds_saved,
+    setting_lines,
+    suggested_strategy,
+)
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.life import deletion
 from counterpoise.pipeline.findings.rebalancing import SETTINGS, may_be_static, static_lines
@@ -35,10 +43,10 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "see what the findings name: a record that cannot be processed, a client that hangs, a paused partition",
     ),
     "switch_strategy": ("", "change the configuration of each client library; a group at a time, in the order of the list"),
-    "broker_assignor": ("Change the assignor of {} that brokers assign", "choose the other assignor, or go back to classic"),
-    "one_library": ("Bring all members of {} to one client library", "their libraries have no better strategy in common"),
-    "steady_members": ("Keep the members of {} from coming and going", "see in their logs why they leave; make them static"),
-    "raise_timeouts": ("Give the members of {} more time", "process fewer records per poll; allow more time between polls"),
+    "steady_members": (
+        "Keep the members of {} from coming and going",
+        "see in their logs why they leave; make them static; process fewer records per poll, or allow more time between polls",
+    ),
     "look_at_members": ("Look at single members that hold up {}", "see host and logs of the members that the findings name"),
     "add_members": ("Add members to {}, or spread their load", "start as many members as the findings say; split hot partitions"),
     "give_back_members": (
@@ -51,11 +59,10 @@ KINDS: Mapping[str, tuple[str, str]] = {
 """Kind -> title and what to do; in this order the actions of a group take their share of its seconds."""
 _FIRST = ("save_records", "unblock_partitions")
 """Kinds that come before all others: somebody must act at once."""
-_STEADY = ("storm", "eager_stops", "static_membership", "flapping")
+_STEADY = ("storm", "eager_stops", "static_membership", "flapping", "failed_generations", "polled_too_late")
 _STRATEGY = ("unbalanced", "topic_skew", "needless_moves", "better_strategy")
 _KIND_OF = {
     **dict.fromkeys(_STEADY, "steady_members"),
-    **dict.fromkeys(("failed_generations", "polled_too_late"), "raise_timeouts"),
     **dict.fromkeys(("slow_leader", "lag_on_one_owner"), "look_at_members"),
     **dict.fromkeys(("simple_consumer", "commits_by_nobody"), "outside_commits"),
     **dict.fromkeys(("stalled_partition", "stopped_partition"), "unblock_partitions"),
@@ -67,7 +74,7 @@ _KIND_OF = {
 _AMOUNTS = {
     "save_records": ("lost", "records are lost already"),
     "unblock_partitions": ("lag", "records wait"),
-    "raise_timeouts": ("failed kicks", "failed rebalances or late polls"),
+    "steady_members": ("failed kicks", "failed rebalances or late polls"),
     "look_at_members": ("waiting", "records wait for one member"),
     "add_members": ("missing", "members are missing"),
     "give_back_members": ("idle spare", "members are not needed"),
@@ -80,8 +87,8 @@ _SEVERITIES = (CRITICAL, WARNING, NOTICE)
 _NAMED, _MUCH = 3, 0.01
 """Strategies that a title names; the share of the stopped seconds from which on an action is ranked by seconds."""
 _OWN = "their library's own version"
-_ALONE = ("", "cooperative-sticky")
-"""Targets that share no action with other targets."""
+_ALONE, _OTHER = "cooperative-sticky", "another assignor"
+"""The target that shares no action with other targets; what a title says if the broker assigns, or no strategy is named."""
 Part = Mapping[str, Any]
 
 
@@ -102,8 +109,8 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
     for kind in filter(found.__contains__, KINDS):
         mine = found[kind]
         avoided = min(_avoided(kind, mine), rounds)
-        target, notes, moves, saved = "", _notes(row, kind, mine), 0, left * avoided / rounds if rounds else 0.0
-        if kind in ("switch_strategy", "broker_assignor"):
+        target, notes, moves, saved = "", _notes(row, mine), 0, left * avoided / rounds if rounds else 0.0
+        if kind == "switch_strategy":
             target, notes, saved = _change(row, mine)
             moves = sum(int(one.numbers.get("needless", 0)) for one in mine)
         saved = int(min(saved, left) * 1000) / 1000  # Rounded down: the sum is never more than what was stopped.
@@ -132,31 +139,31 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
 def _change(row: Row, found: Sequence[Finding]) -> tuple[str, list[Note], float]:
     """The strategy that a group should have, how to change to it, and the partition-seconds that this saves.
 
-    A group gets one strategy. If its findings name several, it is the one that `group_report` suggests.
+    A group gets one strategy. If its findings name several, it is the one that `group_report` suggests. There is none if the
+    broker assigns, or if the client libraries have none in common.
     """
-    goals = {one.target or row["suggested_strategy"] for one in found}
+    goals = {one.target or row["suggested_strategy"] for one in found} - {None}
     goal = (goals.pop() if len(goals) == 1 else row["suggested_strategy"]) or suggested_strategy(row)
     now, then, _ = seconds_saved(row, goal) or (0.0, 0.0, False)
-    return "" if by_broker(row) else goal or "", change_notes(row, goal), max(now - then, 0.0)
+    notes = change_notes(row, goal) or [Note(", ".join(resolved(row["libraries"])), 1, change_lines(row, goal))]
+    return "" if by_broker(row) else goal or "", notes, max(now - then, 0.0)
 
 
 def _kind_of(row: Row, finding: Finding) -> str | None:
     """The kind of the action that a finding asks for; None: for no change."""
     if finding.kind in _STRATEGY or finding.target or (finding.kind == "eager_stops" and row["suggested_strategy"]):
-        if change_notes(row, finding.target or row["suggested_strategy"]):
-            return "broker_assignor" if by_broker(row) else "switch_strategy"
-        return None if recommended(row["libraries"]) else "one_library"
+        changes = change_notes(row, finding.target or row["suggested_strategy"]) or not recommended(row["libraries"])
+        return "switch_strategy" if changes else None
     return _KIND_OF[finding.kind]
 
 
 def _avoided(kind: str, found: Sequence[Finding]) -> int:
     """Rebalances that an action avoids: two per restart and per member that polled too late, all but one of a storm."""
-    if kind == "raise_timeouts":
-        return sum(int(2 * one.numbers.get("kicks", 0)) for one in found)
     if kind != "steady_members":
         return 0
     counts = [2 * one.numbers.get("restarts", 0) for one in found]
-    return int(max(counts + [one.numbers["rebalances"] - 1 for one in found if one.kind == "storm"]))
+    late = sum(2 * one.numbers.get("kicks", 0) for one in found)
+    return int(late + max(counts + [one.numbers["rebalances"] - 1 for one in found if one.kind == "storm"]))
 
 
 def _amount(kind: str, found: Sequence[Finding]) -> float:
@@ -164,15 +171,16 @@ def _amount(kind: str, found: Sequence[Finding]) -> float:
     return fsum(one.numbers.get(name, 0) for one in found for name in names.split())
 
 
-def _notes(row: Row, kind: str, found: Sequence[Finding]) -> list[Note]:
-    """The configuration of an action that changes no strategy, per client library."""
+def _notes(row: Row, found: Sequence[Finding]) -> list[Note]:
+    """The configuration of an action that changes no strategy, per client library: static members, and settings."""
     listed: list[tuple[str, list[str] | None]] = [(one, [one]) for one in resolved(row["libraries"])]
     listed = listed or [("KIP-848" if by_broker(row) else UNKNOWN, None)]
-    if kind == "raise_timeouts":
-        return [Note(name, 1, setting_lines(only, SETTINGS[one.kind])) for name, only in listed for one in found]
-    if kind == "steady_members" and may_be_static(row):
-        return [Note(name, 1, static_lines({**row, "libraries": only})) for name, only in listed]
-    return []
+    notes = [
+        Note(name, 1, setting_lines(only, SETTINGS[one.kind])) for name, only in listed for one in found if one.kind in SETTINGS
+    ]
+    if may_be_static(row) and any(one.kind in _STEADY and one.kind not in SETTINGS for one in found):
+        notes += [Note(name, 1, static_lines({**row, "libraries": only})) for name, only in listed]
+    return notes
 
 
 def ranked(parts: Iterable[Part], stopped: Mapping[str, float]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -183,7 +191,7 @@ def ranked(parts: Iterable[Part], stopped: Mapping[str, float]) -> list[tuple[di
     """
     by_key: dict[tuple[str, bool], list[Part]] = {}
     for part in parts:
-        by_key.setdefault((part["kind"], part["target"] in _ALONE), []).append(part)
+        by_key.setdefault((part["kind"], part["target"] == _ALONE), []).append(part)
     total, actions = fsum(stopped.values()), []
     whole = sorted(((_action(mine, total), mine) for mine in by_key.values()), key=lambda pair: _order(pair[0], total))
     for rank, (action, mine) in enumerate(whole, 1):
@@ -249,7 +257,8 @@ def _switch_title(listed: Sequence[Part]) -> str:
     names = [name or "an unknown one" for name, _ in sorted(now.items(), key=lambda item: (-item[1], item[0]))]
     more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
     before = " or ".join(names[:_NAMED] + more)
-    groups, after = times(len(listed), "groups"), " or ".join(sorted({part["target"] for part in listed}))
+    goals = {part["target"] for part in listed}
+    groups, after = times(len(listed), "groups"), " or ".join([*sorted(goals - {""}), *[_OTHER] * ("" in goals)])
     return f"Switch {groups} to {after}, from {before}" if _OWN in names else f"Switch {groups} from {before} to {after}"
 
 
