@@ -530,6 +530,16 @@ def test_a_missing_library_names_the_extra(tmp_path, monkeypatch, library):
         page_of(out)
 
 
+@pytest.mark.parametrize(("table", "column"), [("group_report", "health"), ("findings", "accepted_until")])
+def test_an_audit_of_an_earlier_version_is_refused_with_what_it_lacks(tmp_path, table, column):
+    out = fleet.small(tmp_path)
+    file = out / "tables" / table / "part-0.parquet"
+    pq.write_table(pq.read_table(file).drop_columns([column]), file)
+    words = rf"tables.{table}: no column {column}; an earlier version wrote it: run the audit again, into a new folder"
+    with pytest.raises(CaptureError, match=words):
+        page_of(out)
+
+
 def test_the_summary_is_not_changed_by_reading_it(tmp_path):
     out = fleet.small(tmp_path)
     before = json.loads((out / "summary.json").read_text(encoding="utf-8"))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage.files import absolute, join
 from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
 from counterpoise.pipeline.stored.tables import dataset
@@ -49,13 +50,12 @@ class Audit:
         rows = _rows(self._table("group_report"))
         for row in rows:
             for name in ("causes", "fidelity_by_library"):
-                row[name] = dict(row.get(name) or [])
+                row[name] = dict(row[name] or [])
         return sorted(rows, key=lambda row: str(row["group_id"]))
 
     def findings(self) -> list[Row]:
         """The rows of `findings`, the most important first."""
-        earlier = dict.fromkeys(("owner", "accepted_until", "accepted_reason"))  # of tables before there was counterpoise.toml
-        return sorted(({**earlier, **row} for row in _rows(self._table("findings"))), key=lambda row: int(row["rank"]))
+        return sorted(_rows(self._table("findings")), key=lambda row: int(row["rank"]))
 
     def action_groups(self) -> dict[str, list[str]]:
         """Group -> the ranks of the actions that are about it."""
@@ -199,9 +199,14 @@ class Audit:
 
     def _source(self, name: str) -> Any:
         try:
-            return dataset(f"{self.out}/tables/{name}", self._manifest)
+            source = dataset(f"{self.out}/tables/{name}", self._manifest)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(name, error) from error
+        lacking = [column for column in TABLES[name].names if column not in source.schema.names]
+        if lacking:
+            words = f"no column {', '.join(lacking)}; an earlier version wrote it: run the audit again, into a new folder"
+            raise CaptureError(f"{self.out}/tables/{name}: {words}")
+        return source
 
     def _unreadable(self, name: str, error: BaseException) -> CaptureError:
         replaced = " (an audit may have replaced it meanwhile)" if isinstance(error, FileNotFoundError) else ""
