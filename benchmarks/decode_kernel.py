@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
+from counterpoise.wire.offsets_topic.batch_keys import decode_keys
 from counterpoise.wire.offsets_topic.records import decode_record
 
 __all__ = ["column", "decode_arrow", "main"]
@@ -40,7 +41,7 @@ def column(array: pa.BinaryArray) -> BinaryColumn:
 def decode_arrow(keys: pa.BinaryArray, values: pa.BinaryArray) -> CommitBatch:
     """The whole kernel: dictionary-encode the keys, decode each distinct one once, and all values by vectors."""
     encoded = keys.dictionary_encode()
-    return decode_commits(column(encoded.dictionary), np.asarray(encoded.indices.fill_null(-1)), column(values))
+    return decode_commits(decode_keys(column(encoded.dictionary)), np.asarray(encoded.indices.fill_null(-1)), column(values))
 
 
 def seconds(work: Callable[[], object], rounds: int) -> tuple[float, float, float, float]:

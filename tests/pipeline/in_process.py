@@ -17,9 +17,8 @@ from counterpoise.pipeline.fold.task import ClusterFold, fold
 from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.scan import scan as scanning
 from counterpoise.pipeline.scan.offset_spans import chunk_starts
-from counterpoise.pipeline.scan.read import raw_batches
+from counterpoise.pipeline.scan.read import InputSplit, plan_splits, raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
-from counterpoise.pipeline.scan.splits import InputSplit, plan_splits
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.shuffle.blocks import MANIFEST, Block
 from counterpoise.pipeline.source.capture import CaptureFiles
@@ -60,10 +59,10 @@ def audited_in_process(
     work = out / "work"
     work.mkdir(parents=True)
     ends = samples_of(files, lambda: str(work / "ends.bin"))
-    splits, _ = plan_splits({"default": files}, 2, {})
+    splits, _ = plan_splits({"default": files.records}, 2, {})
     names = NewFiles(str(work), 1)
     spec = ScanSpec("default", names, 0, BUCKETS, tuple(ends.instants.tolist()), aborted=files.aborted_records or frozenset())
-    blocks = [block for split in splits for cut in scan(_small(split, rows), spec) for block in cut]
+    blocks = [block for split in splits["default"] for cut in scan(_small(split, rows), spec) for block in cut]
     scanned = [json.loads(block.payload) for block in blocks if block.bucket == MANIFEST]
     ends.save(str(work / "ends.json"))
     topics = {one: topic for about in scanned for one, topic in about["names"]}

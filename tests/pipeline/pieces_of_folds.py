@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from counterpoise.pipeline.history.fold_state import from_text, to_text
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from counterpoise.pipeline.history.replay_fold import Replay, ReplayFold
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
@@ -35,7 +35,7 @@ def replayed_in_pieces(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...
     fold = ReplayFold(ASKED)
     for row in rows:
         last = [] if fold.last is None else [fold.last]
-        fold = ReplayFold(ASKED, from_text(to_text(fold.state)))
+        fold = ReplayFold(ASKED, decode_state(encode_state(fold.state)))
         assert [one for again in last for one in fold.feed(again)] == []
         found += fold.feed(row)
     return [told(one) for one in [*found, *fold.close()]]

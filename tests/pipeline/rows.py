@@ -12,11 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.pipeline.decode import decoded
-from counterpoise.pipeline.records.commits import COMMIT_COLUMNS
-from counterpoise.pipeline.records.errors import error_rows
-from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
-from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
+from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
+from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.wire.offsets_topic.records import decode_record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -154,7 +152,7 @@ def errors_in(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def commit_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The commits among raw records."""
-    return KeyDictionary().commits(batch)[0].cast(COMMIT_COLUMNS)
+    return KeyDictionary().commits(batch)[0].cast(COLUMNS["offset_commits"])
 
 
 def undecided(batch: pa.RecordBatch) -> Any:
@@ -162,8 +160,8 @@ def undecided(batch: pa.RecordBatch) -> Any:
     return KeyDictionary().commits(batch)[1].rest
 
 
-generation_batches = partial(decoded, generation_row, GENERATION_COLUMNS)
-modern_batches = partial(decoded, modern_row, MODERN_COLUMNS)
+generation_batches = partial(decoded, generation_row, "group_generations")
+modern_batches = partial(decoded, modern_row, "modern_group_records")
 
 
 def generation_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:

@@ -12,10 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.history.epochs import as_generation, is_epoch
 from counterpoise.pipeline.history.modern_fold import NAMES, ModernFold
 from counterpoise.pipeline.history.protocol_fold import ProtocolFold
-from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, STEP_COLUMNS, Replay
+from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, STEP_COLUMNS, Replay, as_generation, is_epoch
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
 from tests.pipeline.conftest import COLUMNS, SHOP
 from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told

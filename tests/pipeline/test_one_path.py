@@ -17,12 +17,12 @@ def modules_with(pattern: str) -> list[str]:
 
 
 def test_each_table_is_written_by_one_module() -> None:
-    found = {table: modules_with(rf'\.of\(\s*"{table}"') for table in TABLES}
+    found = {table: modules_with(rf'\bwriter\("{table}"') for table in TABLES}
     # A commit that cannot be read is found by the scan, another record by the fold: both through `error_rows`.
     assert found.pop("decode_errors") == ["fold/table_rows.py", "scan/scan.py"]
     assert found.pop("offset_commits") == ["scan/scan.py"]
     assert (found.pop("findings"), found.pop("actions")) == ([], [])
-    assert modules_with(r"names\.of\(table, name\)") == ["findings/ranking.py"]
+    assert modules_with(r"TableWriter\(names, name, table") == ["findings/ranking.py"]
     assert set(map(tuple, found.values())) == {("fold/table_rows.py",)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.pipeline.history.owners import NOBODY, Owners, owners_of
+from counterpoise.pipeline.history.protocol_fold import NOBODY, Owners, owners_of
 
 
 def listed(owners: Owners) -> dict[str, list[int]]:

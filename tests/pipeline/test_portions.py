@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.history import steps
-from counterpoise.pipeline.records.generations import AT_ONCE, portions
+from counterpoise.pipeline.records.group_records import AT_ONCE, portions
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.group_records import group_records
 from counterpoise.pipeline.synthetic.lives import life

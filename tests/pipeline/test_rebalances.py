@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
-from counterpoise.pipeline.records.modern import payload
+from counterpoise.pipeline.records.group_records import payload
 from counterpoise.pipeline.schemas import REBALANCES
 from counterpoise.wire.offsets_topic import values
 from tests.pipeline.pieces_of_folds import history_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.history.arrow_assignments import assignments
 from counterpoise.pipeline.history.inputs import inputs_of, replayable
 from counterpoise.pipeline.history.replay_fold import BY_LAG, CLOSED_LOOP, OBSERVED, REPLAY, Replay, comparable
+from counterpoise.pipeline.history.replay_rows import assignments
 from counterpoise.wire.user_data import encode_sticky
 from tests.pipeline.pieces_of_folds import replays_of_group
 from tests.pipeline.rows import created, generation, member, tombstone

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from counterpoise.wire.columns import BinaryColumn, not_utf8, pack_slices
 from counterpoise.wire.offsets_topic import batch as batch_module
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
+from counterpoise.wire.offsets_topic.batch_keys import decode_keys
 from counterpoise.wire.offsets_topic.keys import OffsetKey, RecordType, encode_key
 from counterpoise.wire.offsets_topic.records import Fault, Record, Tombstone, Undecodable, decode_record, encode_value
 from counterpoise.wire.offsets_topic.values import ZERO_UUID, LegacyOffsetCommitValue, OffsetCommitValue
@@ -29,7 +30,7 @@ def decode(rows: list[Row]) -> tuple[CommitBatch, BinaryColumn, BinaryColumn]:
     distinct = sorted({key for key, _ in rows if key is not None})
     codes = np.array([-1 if key is None else distinct.index(key) for key, _ in rows], np.int32)
     keys, values = column(pa.array(distinct, pa.binary())), column(pa.array([value for _, value in rows], pa.binary()))
-    return decode_commits(keys, codes, values), keys, values
+    return decode_commits(decode_keys(keys), codes, values), keys, values
 
 
 def assert_equals_row_wise(rows: list[Row], batch: CommitBatch, keys: BinaryColumn, values: BinaryColumn) -> None:
@@ -186,7 +187,7 @@ def test_the_capture_through_arrow_buffers_sliced_as_a_pipeline_gets_them() -> N
         keys = table["key"].chunk(0).slice(start, 5000)
         encoded = keys.dictionary_encode()
         key_column, value_column = column(encoded.dictionary), column(table["value"].chunk(0).slice(start, 5000))
-        batch = decode_commits(key_column, np.asarray(encoded.indices.fill_null(-1)), value_column)
+        batch = decode_commits(decode_keys(key_column), np.asarray(encoded.indices.fill_null(-1)), value_column)
         assert_equals_row_wise(rows[start : start + 5000], batch, key_column, value_column)
         whole[0] += len(batch.row) - int(batch.deleted.sum())
         whole[1] += int(batch.deleted.sum())

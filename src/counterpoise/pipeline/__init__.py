@@ -12,5 +12,5 @@ a group or a batch is plain Python below it, tested without Spark.
     capture      recordings of a cluster, or of a backup; synthetic: made-up fleets in the form of a recording
     incremental  ``--since last``: the same stages over new records; follow: ``--follow``, one update after the other
     storage      files by path or URI: a local disk, S3, Google, Azure, HDFS
-    stored       output folders, catalogs and keys of tables; tables: writers of files by day
+    stored       output folders, catalogs, keys of tables, and writers of their files
 """

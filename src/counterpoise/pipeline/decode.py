@@ -14,12 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from counterpoise.pipeline.records.commits import COMMIT_COLUMNS
-from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
-from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row, portions
-from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
+from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row, portions
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
-from counterpoise.pipeline.schemas import DECODE_ERRORS, GROUP_GENERATIONS, MODERN_GROUP_RECORDS, OFFSET_COMMITS
+from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.pipeline.source.sources import check_columns
 from counterpoise.wire.offsets_topic.records import Decoded, decode_record
 
@@ -35,19 +32,19 @@ def offset_commits(records: DataFrame, cluster: str = "default") -> DataFrame:
     `records` have the columns of Spark's Kafka source; `cluster` is the value of the column of that name. Raises `CaptureError`
     if a column is missing.
     """
-    return _stage(records, fn.col("key") < fn.lit(_AFTER_COMMITS), _commit_batches, OFFSET_COMMITS, cluster)
+    return _stage(records, fn.col("key") < fn.lit(_AFTER_COMMITS), _commit_batches, "offset_commits", cluster)
 
 
 def group_generations(records: DataFrame, cluster: str = "default") -> DataFrame:
     """Table `group_generations`: one row per GroupMetadata record (classic groups) or tombstone of one."""
     generations = (fn.col("key") >= fn.lit(_AFTER_COMMITS)) & (fn.col("key") < fn.lit(_AFTER_METADATA))
-    return _stage(records, generations, partial(decoded, generation_row, GENERATION_COLUMNS), GROUP_GENERATIONS, cluster)
+    return _stage(records, generations, partial(decoded, generation_row, "group_generations"), "group_generations", cluster)
 
 
 def modern_group_records(records: DataFrame, cluster: str = "default") -> DataFrame:
     """Table `modern_group_records`: one row per record of a KIP-848, share or streams group."""
-    kernel = partial(decoded, modern_row, MODERN_COLUMNS)
-    return _stage(records, fn.col("key") >= fn.lit(_AFTER_METADATA), kernel, MODERN_GROUP_RECORDS, cluster)
+    kernel = partial(decoded, modern_row, "modern_group_records")
+    return _stage(records, fn.col("key") >= fn.lit(_AFTER_METADATA), kernel, "modern_group_records", cluster)
 
 
 def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
@@ -55,31 +52,31 @@ def decode_errors(records: DataFrame, cluster: str = "default") -> DataFrame:
 
     A generation with damaged bytes of a member is in this table and in `group_generations`.
     """
-    return _stage(records, fn.lit(True), _error_batches, DECODE_ERRORS, cluster)
+    return _stage(records, fn.lit(True), _error_batches, "decode_errors", cluster)
 
 
 def decoded(
-    row_of: Callable[[Mapping[str, Any], Decoded], Mapping[str, Any] | None], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    row_of: Callable[[Mapping[str, Any], Decoded], Mapping[str, Any] | None], table: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Raw records -> the rows that `row_of` returns for a raw record and its decoded form, a few at a time; None: no row."""
+    """Raw records -> rows of a table: what `row_of` returns for a raw record and its decoded form; None: no row."""
     for batch in batches:
         for portion in portions(batch):
             rows = [row_of(raw, decode_record(raw["key"], raw["value"])) for raw in portion.to_pylist()]
-            yield pa.RecordBatch.from_pylist([row for row in rows if row is not None], schema=schema)
+            yield pa.RecordBatch.from_pylist([row for row in rows if row is not None], schema=COLUMNS[table])
 
 
 def _commit_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield KeyDictionary().commits(batch)[0].cast(COMMIT_COLUMNS)
+        yield KeyDictionary().commits(batch)[0].cast(COLUMNS["offset_commits"])
 
 
 def _error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         suspects = batch.take(pa.array(KeyDictionary().commits(batch)[1].rest))
-        rows = [row for raw in suspects.to_pylist() for row in error_rows(raw, decode_record(raw["key"], raw["value"]))]
-        yield pa.RecordBatch.from_pylist(rows, schema=ERROR_COLUMNS)
+        rows = [row for raw in suspects.to_pylist() for row in error_rows(raw)]
+        yield pa.RecordBatch.from_pylist(rows, schema=COLUMNS["decode_errors"])
 
 
-def _stage(records: DataFrame, chosen: Column, kernel: _Kernel, schema: pa.Schema, cluster: str) -> DataFrame:
-    decoded = check_columns(records, "records").where(chosen).mapInArrow(kernel, from_arrow_schema(schema.remove(0)))
-    return decoded.select(fn.lit(cluster).alias("cluster"), *schema.names[1:])
+def _stage(records: DataFrame, chosen: Column, kernel: _Kernel, table: str, cluster: str) -> DataFrame:
+    decoded = check_columns(records, "records").where(chosen).mapInArrow(kernel, from_arrow_schema(COLUMNS[table]))
+    return decoded.select(fn.lit(cluster).alias("cluster"), *COLUMNS[table].names)

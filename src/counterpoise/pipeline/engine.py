@@ -29,14 +29,14 @@ from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.offset_spans import Flush, chunk_starts, overlapping
+from counterpoise.pipeline.scan.read import InputSplit, plan_splits, splits_before
 from counterpoise.pipeline.scan.scan import ScanSpec
-from counterpoise.pipeline.scan.splits import InputSplit, plan_splits, splits_before
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.transaction import NewFiles
-from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_rows, scan_splits
+from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_records
 
 __all__ = ["ClusterInput", "Engine"]
 
@@ -55,8 +55,11 @@ class ClusterInput:
     """The input of one cluster."""
 
     source: Capture
+    record_files: tuple[str, ...]  # The files of `source.files.records` to read
     ends: EndsFile  # Its samples of log ends
-    begin: Mapping[int, int] = field(default_factory=dict)  # Log partition -> the first offset to read (see `InputSplit`)
+    # Log partition -> the first offset to read; of other log partitions all records are read. If it is not empty, records
+    # without a place in the log are skipped: the previous update has counted them.
+    begin: Mapping[int, int] = field(default_factory=dict)
     # Commits after this time, in microseconds, are not aggregated (see `ScanSpec`); `NEVER` in a whole audit
     aggregate_until: int = NEVER
     states: tuple[str, ...] = ()  # Files with the states of the previous update
@@ -70,7 +73,7 @@ class Engine:
     """The stages of an audit, in the order `scan`, `fold`, `rank`.
 
     `work` is a folder for files that tasks share, a path or a URI; the caller deletes it. Tasks write files with names from
-    `files`. Names in tables are hashed with `salt`. `write_states`: states for the next update are written.
+    `new_files`. Names in tables are hashed with `salt`. `write_states`: states for the next update are written.
     """
 
     def __init__(
@@ -78,18 +81,18 @@ class Engine:
         spark: SparkSession,
         clusters: Mapping[str, ClusterInput],
         work: str,
-        files: NewFiles,
+        new_files: NewFiles,
         scope: AuditScope,
         salt: str | None = None,
         *,
         write_states: bool = False,
     ) -> None:
-        self._spark, self._work, self._files, self._scope, self._salt = spark, work, files, scope, salt
+        self._spark, self._work, self._files, self._scope, self._salt = spark, work, new_files, scope, salt
         self._write_states = write_states
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         begins = {name: one.begin for name, one in clusters.items()}
-        captures = {name: one.source.files for name, one in clusters.items()}
-        self._splits, records = plan_splits(captures, self._tasks, begins)
+        files = {name: one.record_files for name, one in clusters.items()}
+        self._splits, records = plan_splits(files, self._tasks, begins)
         counts = {name: None if one.source.records is not None else records for name, one in clusters.items()}
         buckets = {name: one.buckets or bucket_count(counts[name]) for name, one in clusters.items()}
         self.clusters = {name: replace(one, buckets=buckets[name]) for name, one in clusters.items()}
@@ -126,30 +129,19 @@ class Engine:
         return [(time, spans) for one in self.scanned if one["cluster"] == name for time, spans in one["flushes"]]
 
     def _blocks_of(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> DataFrame:
-        splits = [one for one in self._splits if one.cluster not in sort]
-        states = [(name, file) for name, one in self.clusters.items() for file in one.states]
-        parts = []
-        if splits:
-            parts.append(self._range(len(splits)).mapInArrow(partial(scan_splits, splits, specs), BLOCKS))
-        if states:
-            listed = [(file, specs[name].first_bucket) for name, file in states]
-            parts.append(self._range(len(states)).mapInArrow(partial(read_states, listed), BLOCKS))
+        parts, since = [], self._scope.window[0]
+        if states := [(file, specs[name].first_bucket) for name, one in self.clusters.items() for file in one.states]:
+            parts.append(self._range(len(states)).mapInArrow(partial(read_states, states), BLOCKS))
         for name, one in self.clusters.items():
-            records = self._raw_records(name) if name in sort else one.source.records
-            if records is None:
-                continue
+            records, splits = self._rows_or_numbers(name, self._splits[name])
             if name in sort:
-                count = max(self._tasks, len(splits))
-                records = records.repartitionByRange(count, "partition", "offset").sortWithinPartitions("partition", "offset")
-            parts.append(records.mapInArrow(partial(scan_rows, specs[name]), BLOCKS))
-        since = self._scope.window[0]
-        if since is not None:
-            first = [name for name, one in self.clusters.items() if not one.begin]
-            for name in first:
+                count = max(self._tasks, len(self._splits[name]))
+                records, splits = self._raw_records(name).repartitionByRange(count, "partition", "offset"), None
+                records = records.sortWithinPartitions("partition", "offset")
+            parts.append(records.mapInArrow(partial(scan_records, specs[name], splits), BLOCKS))
+            if since is not None and not one.begin:
                 spec = replace(specs[name], window=(None, None))
-                parts.append(self._compacted(name, since).mapInArrow(partial(scan_rows, spec), BLOCKS))
-        if not parts:
-            parts.append(self._spark.createDataFrame([], BLOCKS))
+                parts.append(self._compacted(name, since).mapInArrow(partial(scan_records, spec, None), BLOCKS))
         return reduce(DataFrame.unionAll, parts)
 
     def _compacted(self, name: str, since: int) -> DataFrame:
@@ -158,7 +150,7 @@ class Engine:
         So groups without records in the window are known, with their members.
         """
         aborted = self.clusters[name].source.files.aborted_records or frozenset()
-        records, splits = self._rows_or_numbers(name, splits_before(self._splits_of(name), since))
+        records, splits = self._rows_or_numbers(name, splits_before(self._splits[name], since))
         rows = records.mapInArrow(partial(newest, since, aborted, splits), _RAW_ROWS)
         last = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
         kept = rows.groupBy("partition", "key").agg(last).where("newest.value is not null")
@@ -167,11 +159,8 @@ class Engine:
 
     def _raw_records(self, name: str) -> DataFrame:
         """The raw records of a cluster as a DataFrame."""
-        records, splits = self._rows_or_numbers(name, self._splits_of(name))
+        records, splits = self._rows_or_numbers(name, self._splits[name])
         return records if splits is None else records.mapInArrow(partial(read_splits, splits), _RAW_ROWS)
-
-    def _splits_of(self, name: str) -> list[InputSplit]:
-        return [one for one in self._splits if one.cluster == name]
 
     def _rows_or_numbers(self, name: str, splits: list[InputSplit]) -> tuple[DataFrame, list[InputSplit] | None]:
         """The rows of a cluster whose source is a DataFrame, and None; otherwise the numbers of the splits, and the splits."""
@@ -215,7 +204,7 @@ class Engine:
         if not topics:
             return {name: GroupFilter(patterns) for name in self.clusters}
         for name, one in self.clusters.items():
-            records, splits = self._rows_or_numbers(name, self._splits_of(name))
+            records, splits = self._rows_or_numbers(name, self._splits[name])
             used = records.mapInArrow(partial(groups, topics, splits), _GROUPS)
             rows = used.groupBy("group_id").agg(fn.max("chosen").alias("chosen")).collect()
             new = {row["group_id"]: row["chosen"] for row in rows}

@@ -108,7 +108,8 @@ class Run:
     def _input(self, name: str, source: Capture, scratch: Path) -> ClusterInput:
         if self._update is not None:
             return self._update.input(name, scratch)
-        return ClusterInput(source, samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._scope.window))
+        samples = samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._scope.window)
+        return ClusterInput(source, source.files.records, samples)
 
     def _stages(self, engine: Engine, strategies: Sequence[str]) -> None:
         self._report_progress("scan")

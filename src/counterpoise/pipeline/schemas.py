@@ -12,6 +12,7 @@ __all__ = [
     "ACTION_PARTS",
     "ASSIGNMENT",
     "CHANGES",
+    "COLUMNS",
     "DECODE_ERRORS",
     "FINDINGS",
     "GROUP_GENERATIONS",
@@ -218,3 +219,5 @@ TABLES: dict[str, pa.Schema] = {
     "actions": ACTIONS,
 }
 """Every table by the name of its folder, in the order in which they are written."""
+COLUMNS = {name: table.remove(0) for name, table in TABLES.items()}
+"""The columns of a table's files: those of `TABLES` without the cluster, which is in the path."""

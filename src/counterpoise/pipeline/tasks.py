@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from counterpoise.pipeline.fold.task import ClusterFold, fold
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import groups_of_topics
-from counterpoise.pipeline.scan.read import RAW, newest_of_keys, plain, raw_batches
+from counterpoise.pipeline.scan.read import RAW, InputSplit, newest_of_keys, plain, raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
-from counterpoise.pipeline.scan.splits import InputSplit
 from counterpoise.pipeline.shuffle.blocks import STATE, Block, block_batch, blocks_in
 from counterpoise.pipeline.source.parquet_rows import utc_micros
 from counterpoise.pipeline.storage.files import parquet_file
 
-__all__ = ["fold_blocks", "groups", "newest", "read_splits", "read_states", "scan_rows", "scan_splits"]
+__all__ = ["fold_blocks", "groups", "newest", "read_splits", "read_states", "scan_records"]
 
 
 def _share_heap() -> None:
@@ -24,39 +23,30 @@ def _share_heap() -> None:
     pa.set_memory_pool(pa.system_memory_pool())
 
 
-def _scanned_blocks(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[pa.RecordBatch]:
-    for blocks in scan(batches, spec):
+def scan_records(
+    spec: ScanSpec, splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Scan Spark's rows with the columns of its Kafka source or, if `splits` are given, those whose numbers are in the batches.
+
+    Yields blocks.
+    """
+    _share_heap()
+    for blocks in scan(_records(splits, batches), spec):
         if blocks:
             yield block_batch(blocks)
-
-
-def scan_splits(
-    splits: Sequence[InputSplit], specs: Mapping[str, ScanSpec], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Scan the splits whose numbers are in the batches; yields blocks."""
-    _share_heap()
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield from _scanned_blocks(raw_batches(splits[number]), specs[splits[number].cluster])
-
-
-def scan_rows(spec: ScanSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Scan rows of Spark with the columns of its Kafka source; yields blocks."""
-    _share_heap()
-    yield from _scanned_blocks(_records(None, batches), spec)
 
 
 def newest(
     before: int, aborted: frozenset[tuple[int, int]], splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """`newest_of_keys` of Spark's rows; if `splits` are given, of the splits whose numbers are in the batches."""
+    """`newest_of_keys`; parameters are those of `scan_records`."""
     yield from newest_of_keys(_records(splits, batches), before, aborted)
 
 
 def groups(
     topics: Sequence[str], splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """`groups_of_topics` of Spark's rows; if `splits` are given, of the splits whose numbers are in the batches."""
+    """`groups_of_topics`; parameters are those of `scan_records`."""
     used = groups_of_topics(_records(splits, batches), topics)
     columns = [pa.array(list(used), pa.string()), pa.array(list(used.values()), pa.bool_())]
     yield pa.RecordBatch.from_arrays(columns, names=["group_id", "chosen"])

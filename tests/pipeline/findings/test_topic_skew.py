@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from counterpoise.pipeline.history.replay_fold import OBSERVED, Replay
-from counterpoise.pipeline.history.replay_rows import replay_batch
-from counterpoise.pipeline.history.topic_skew import Skew, skew_of
+from counterpoise.pipeline.history.replay_rows import Skew, replay_batch, skew_of
 from tests.pipeline.pieces_of_folds import replays_of_group
 from tests.pipeline.rows import generation, member
 

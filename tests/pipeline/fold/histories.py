@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -20,9 +20,10 @@ from counterpoise.pipeline.fold.health_fold import health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.log_ends import LogEnds
-from counterpoise.pipeline.fold.partition_state import encode_partitions
+from counterpoise.pipeline.fold.partition_state import state_of_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.sizing import sizing_columns
+from counterpoise.pipeline.history.fold_state import encode_state
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.scope import Reset
@@ -152,7 +153,7 @@ class _Bucket(Bucket):
             moment = datetime.fromtimestamp(time / 1_000_000, UTC)
             group._queue_generation(time, {"members": [0], "log_ts": moment, "log_offset": step["log_offset"]})
 
-    def _group(self, name: str, state: str | None = None) -> GroupState:
+    def _group(self, name: str, state: Mapping[str, Any] | None = None) -> GroupState:
         group = super()._group(name, state)
         group._replays = _Asked(name, self)  # type: ignore[assignment]
         return group
@@ -281,7 +282,7 @@ def folded(
         else:
             bucket.advance(chunk, _Rows(found))
             state = bucket.state()
-            found.sizes.append(len(encode_partitions(bucket.parts)))
+            found.sizes.append(len(encode_state(state_of_partitions(bucket.parts))))
     return found
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoise.pipeline.fold.partition_state import decode_partitions, encode_partitions
+from counterpoise.pipeline.fold.partition_state import restored_partitions, state_of_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from tests.pipeline.fold.histories import GROUPS, MEMBERS, PLACES, Commit, Event, History, Sample, Step, folded, histories
 
 
@@ -167,4 +168,4 @@ def test_names_that_nobody_asks_for_any_more_are_not_kept() -> None:
     for name in ("gone", "left"):
         parts.names.members[name] = len(parts.names.members)
     parts.names.ids["gone"] = 0
-    assert decode_partitions(encode_partitions(parts)).names == PartitionStates().names
+    assert restored_partitions(decode_state(encode_state(state_of_partitions(parts)))).names == PartitionStates().names

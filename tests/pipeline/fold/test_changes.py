@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from counterpoise.pipeline.fold.changes import Changes, change_rows
-from counterpoise.pipeline.history.fold_state import from_text, to_text
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 
 MINUTE, HOUR = 60_000_000, 3_600_000_000
 END = 24 * HOUR
@@ -23,7 +23,7 @@ def changes(*steps: tuple[int, dict[str, Any]]) -> Changes:
     """The eras of a group after steps, saved and restored before each."""
     found = Changes()
     for at, one in steps:
-        found = Changes(from_text(to_text(found.state)))
+        found = Changes(decode_state(encode_state(found.state)))
         member = {"rebalance_timeout_ms": one["timeout"], "session_timeout_ms": None, "library": one["library"]}
         found.add_step(one, at, [member] * one["n_members"])
     return found
@@ -155,4 +155,4 @@ def test_only_the_last_twenty_changes_of_a_kind_are_remembered() -> None:
     steps = [(at * HOUR, step(4 + at)) for at in range(50)]
     found = rows(*steps, until=51 * HOUR)
     assert [row["state_after"] for row in found] == [f"members {4 + at}" for at in range(30, 50)]
-    assert len(to_text(changes(*steps).state)) <= len(to_text(changes(*steps[:25]).state)) + 200
+    assert len(encode_state(changes(*steps).state)) <= len(encode_state(changes(*steps[:25]).state)) + 200

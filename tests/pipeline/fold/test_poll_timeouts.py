@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
-from counterpoise.pipeline.history.fold_state import from_text, to_text
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 
 SECOND = 1_000_000
 
@@ -18,7 +18,7 @@ def member(name: str, client: str | None = "c", interval: int | None = 10_000) -
 
 def again(of: PollTimeouts) -> PollTimeouts:
     """The same from its state as text."""
-    return PollTimeouts(from_text(to_text(of.state)))
+    return PollTimeouts(decode_state(encode_state(of.state)))
 
 
 def figures(*members: dict[str, Any], back_after: int = 5, silent_for: int = 30) -> dict[str, Any]:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from counterpoise.pipeline.fold.lag import Samples
-from counterpoise.pipeline.fold.partition_state import decode_partitions, encode_partitions
+from counterpoise.pipeline.fold.partition_state import restored_partitions, state_of_partitions
 from counterpoise.pipeline.fold.partitions import Keys, PartitionStates
 from counterpoise.pipeline.fold.sizing import Sizing, add_samples, fullest, least_members, sizing_columns
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 
 SECOND = 1_000_000
 NAMES = ("key", "time", "owner", "lag", "committed", "committed_at")
@@ -55,6 +56,11 @@ class Model:
         return found
 
 
+def again(parts: PartitionStates) -> PartitionStates:
+    """The same from the saved state."""
+    return restored_partitions(decode_state(encode_state(state_of_partitions(parts))))
+
+
 def sized(samples: Sequence[Samples], members: int, headroom: float = 0.2, at_once: int = 1) -> dict[str, Any]:
     """The columns by these samples, so many at a time, with the state saved in between."""
     n, of = len(samples[0]), {"g": Sizing()}
@@ -65,7 +71,7 @@ def sized(samples: Sequence[Samples], members: int, headroom: float = 0.2, at_on
     instants = np.array([one.time[0] for one in samples])
     for at in range(0, len(samples), at_once):
         add_samples(of, parts, instants, Samples.joined(samples[at : at + at_once]))
-        parts = decode_partitions(encode_partitions(parts))
+        parts = again(parts)
     return sizing_columns(of["g"], parts, 0, members, headroom)
 
 
@@ -116,8 +122,8 @@ def test_the_owner_at_the_begin_of_a_window_keeps_its_name_in_the_saved_state() 
     parts, zero = PartitionStates(), np.zeros(1, np.int64)
     parts.names.members = {"gone": 0, "here": 1}
     parts.keys = replace(Keys.new(zero, zero, zero), window_owner=zero + 1)
-    again = decode_partitions(encode_partitions(parts))
-    assert [again.members[code] for code in again.keys.window_owner.tolist()] == ["here"]
+    restored = again(parts)
+    assert [restored.members[code] for code in restored.keys.window_owner.tolist()] == ["here"]
 
 
 def test_more_members_do_not_help_a_hot_partition() -> None:

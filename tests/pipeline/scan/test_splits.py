@@ -9,10 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.scan import read, splits
-from counterpoise.pipeline.scan.read import RAW_SCHEMA, plain, raw_batches, rows_from
-from counterpoise.pipeline.scan.splits import InputSplit, plan_splits
-from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.scan import read
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, plain, plan_splits, raw_batches, rows_from
 from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.stored.tables import day_folder
 
@@ -50,7 +48,7 @@ def test_records_of_other_types_are_read_as_the_same_records(shop: Path, tmp_pat
     else:
         pq.write_table(other_columns(rows, way), folder / "part-0.bin", use_deprecated_int96_timestamps=way == "int96")
     local = read_capture(folder.parent).files
-    found = [batch for split in plan_splits({"c": local}, 1, {})[0] for batch in raw_batches(split)]
+    found = [batch for split in plan_splits({"c": local.records}, 1, {})[0]["c"] for batch in raw_batches(split)]
     table = pa.Table.from_batches([plain(batch) for batch in found])
     order = [("partition", "ascending"), ("offset", "ascending")]
     assert table.sort_by(order).equals(rows.sort_by(order))
@@ -58,28 +56,25 @@ def test_records_of_other_types_are_read_as_the_same_records(shop: Path, tmp_pat
 
 def test_splits_hold_every_row_group_once_and_never_two_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last ones are the smallest: no core waits long for another one's."""
-    monkeypatch.setattr(splits, "_LEAST_ROWS", 50_000)
+    monkeypatch.setattr(read, "_LEAST_ROWS", 50_000)
     rows = pa.table({name: pa.nulls(600_000, RAW_SCHEMA.field(name).type) for name in RAW_SCHEMA.names})
     for name in ("one", "two"):
         pq.write_table(rows, tmp_path / f"{name}.parquet", row_group_size=50_000)
     files = {name: str(tmp_path / f"{name}.parquet") for name in ("one", "two")}
-    captures = {name: CaptureFiles((file,)) for name, file in files.items()}
-    planned, rows_of_all = plan_splits(captures, 6, {})
+    planned, rows_of_all = plan_splits({name: (file,) for name, file in files.items()}, 6, {})
     assert rows_of_all == 1_200_000
-    assert {(split.cluster, file) for split in planned for file, _ in split.groups} == set(files.items())
-    sizes = [len(groups) for split in planned for _, groups in split.groups]
+    assert {(name, file) for name, listed in planned.items() for split in listed for file, _ in split} == set(files.items())
+    sizes = [len(groups) for listed in planned.values() for split in listed for _, groups in split]
     assert sizes == [4, 4, 3, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
-    for name, file in files.items():
-        assert [
-            at for split in planned if split.cluster == name for of, groups in split.groups if of == file for at in groups
-        ] == list(range(12))
+    for name in files:
+        assert [at for split in planned[name] for _, groups in split for at in groups] == list(range(12))
 
 
 def test_large_records_come_a_few_at_a_time(tmp_path: Path) -> None:
     large = pa.table({name: pa.nulls(100, RAW_SCHEMA.field(name).type) for name in RAW_SCHEMA.names})
     values = pa.array([bytes([at % 251]) * 1_000_000 for at in range(100)])
     pq.write_table(large.set_column(1, "value", values), tmp_path / "large.parquet", compression="none", use_dictionary=False)
-    split = InputSplit("c", ((str(tmp_path / "large.parquet"), (0,)),), {})
+    split = ((str(tmp_path / "large.parquet"), (0,)),)
     sizes = [batch.num_rows for batch in raw_batches(split)]
     assert sum(sizes) == 100
     assert max(sizes) <= 64
@@ -100,7 +95,7 @@ def test_row_groups_are_read_one_by_one_in_equal_batches(
             rows = [{"key": b"k", "partition": 0, "offset": at} for at in range(first, first + size)]
             out.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA))
             first += size
-    split = InputSplit("c", ((str(file), tuple(range(len(row_groups)))),), {})
+    split = ((str(file), tuple(range(len(row_groups)))),)
     found = list(raw_batches(split))
     assert [batch.num_rows for batch in found] == batches
     assert [at for batch in found for at in batch.column("offset").to_pylist()] == list(range(sum(row_groups)))
@@ -114,7 +109,7 @@ def test_a_batch_has_no_more_keys_than_it_needs(tmp_path: Path, monkeypatch: pyt
     rows = pa.table({name: pa.nulls(len(keys), RAW_SCHEMA.field(name).type) for name in RAW_SCHEMA.names})
     file = tmp_path / "log.parquet"
     pq.write_table(rows.set_column(0, "key", pa.array(keys, pa.binary())), file, dictionary_pagesize_limit=10_000)
-    split = InputSplit("c", ((str(file), (0,)),), {})
+    split = ((str(file), (0,)),)
     found = [batch.column("key") for batch in raw_batches(split)]
     assert [key for column in found for key in column.to_pylist()] == keys
     held = [len(column.dictionary if pa.types.is_dictionary(column.type) else column) for column in found]
@@ -133,10 +128,11 @@ def test_before_a_begin_no_record_counts_and_no_row_group_is_opened(tmp_path: Pa
     pq.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA), file, row_group_size=30)
 
     def counted(begin: dict[int, int]) -> tuple[list[tuple[int | None, int | None]], list[int], int]:
-        (split,), n = plan_splits({"c": CaptureFiles((str(file),))}, 1, {"c": begin})
-        found = [rows_from(batch, split.begin).select(["partition", "offset"]) for batch in raw_batches(split)]
+        planned, n = plan_splits({"c": (str(file),)}, 1, {"c": begin})
+        (split,) = planned["c"]
+        found = [rows_from(batch, begin).select(["partition", "offset"]) for batch in raw_batches(split)]
         pairs = [pair for batch in found for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
-        return pairs, [at for _, groups in split.groups for at in groups], n
+        return pairs, [at for _, groups in split for at in groups], n
 
     whole = [(one, other) for one, other in places if one is not None and other is not None]
     assert counted({}) == (places, [0, 1, 2, 3, 4], 122)

@@ -32,18 +32,6 @@ def test_a_second_writer_is_refused_until_the_first_one_ends(folder: str) -> Non
         first.acquire()
 
 
-def test_a_second_writer_may_wait(folder: str) -> None:
-    first, second = WriterLock(folder, REFUSED), WriterLock(folder, REFUSED)
-    first.acquire()
-    began = time.monotonic()
-    with pytest.raises(CaptureError, match=REFUSED):
-        second.acquire(patience=0.3)
-    assert time.monotonic() - began >= 0.3
-    first.release()
-    second.acquire(patience=0.3)
-    second.release()
-
-
 def test_of_two_that_put_their_objects_at_once_neither_is_accepted(s3: str) -> None:
     """Whatever the order of their steps: the one that puts last lists both."""
     both = [WriterLock(join(s3, "lock"), REFUSED) for _ in range(2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,7 +80,7 @@ def test_rows_of_many_files_are_written_in_some_row_groups(out: str, monkeypatch
 def test_the_days_that_get_rows_are_merged_in_the_transaction_that_brings_them(out: str) -> None:
     work = TableTransaction(out)
     with work.open():
-        names = work.new_files.of(TABLE, "c")
+        names = partial(work.new_files.table_file, TABLE, "c")
         files = [steps(names(day), 1000 * (day == OTHER) + 2 * at) for day in (DAY, OTHER) for at in range(MOST_FILES + 1)]
         provisional = steps(names(DAY), 500)
         work.publish([*files, provisional], (), {})
@@ -89,7 +90,7 @@ def test_the_days_that_get_rows_are_merged_in_the_transaction_that_brings_them(o
         added, removed = compacted(work, TABLE, {day_folder("c", DAY)}, gone)
         assert sorted(removed) == sorted(set(there) - set(gone))
         before = offsets_in(out)
-        work.publish([*added, steps(work.new_files.of(TABLE, "c")(DAY), 700)], [*removed, *gone], {})
+        work.publish([*added, steps(work.new_files.table_file(TABLE, "c", DAY), 700)], [*removed, *gone], {})
     assert len(added) == 1
     assert work.manifest.below("tables", TABLE, day_folder("c", OTHER)) == other
     assert offsets_in(out) == sorted({*before, 700, 701} - {500, 501})

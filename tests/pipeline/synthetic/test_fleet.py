@@ -108,6 +108,11 @@ def test_the_folds_find_what_was_planted(made: tuple[Path, Written]) -> None:
     assert {row["protocol_kind"] for row in seen.values()} == {"eager", "cooperative", "server"}
 
 
+def test_a_group_of_the_broker_has_the_record_types_of_consumer_groups(made: tuple[Path, Written]) -> None:
+    keys = pq.read_table(made[0] / "consumer_offsets.parquet", columns=["key"])["key"].to_pylist()
+    assert {int.from_bytes(key[:2], "big") for key in keys} == {1, 2, 3, 5, 6, 7, 8}
+
+
 def histories(folder: Path) -> dict[str, dict[str, Any]]:
     """Group -> its steps summed up, from the raw records."""
     (batch,) = pq.read_table(folder / "consumer_offsets.parquet").combine_chunks().to_batches()

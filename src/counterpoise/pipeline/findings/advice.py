@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from counterpoise.pipeline.history.epochs import EPOCH_TYPE
+from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.wording import grouped
 from counterpoise.planning.client_libraries import (

@@ -17,15 +17,14 @@ from counterpoise.pipeline.findings.actions import parts_of, ranked
 from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.pipeline.records.place import moment_of
-from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS, TABLES
+from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
 from counterpoise.pipeline.storage.files import parquet_file
 from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.stored.writers import TableWriter
 from counterpoise.pipeline.summary import MOST_FINDINGS, MOST_GROUPS, iso
-from counterpoise.pipeline.tables.day_rows import DayRows
 
 __all__ = ["finding_rows", "rank_all"]
 
-_SCHEMAS = {name: TABLES[name].remove(0) for name in ("findings", "actions")}
 _ORDER = [
     ("accepted", "ascending"),
     ("score", "descending"),
@@ -78,8 +77,8 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
         parts += [one["actions"]] if one["actions"] else []
     with ExitStack() as stack:
         tables = {
-            table: {name: stack.enter_context(DayRows(names.of(table, name), schema, end)) for name, end in last_times.items()}
-            for table, schema in _SCHEMAS.items()
+            table: {name: stack.enter_context(TableWriter(names, name, table, end)) for name, end in last_times.items()}
+            for table in ("findings", "actions")
             if files
         }
         for rows in _with_ranks(files):
@@ -88,7 +87,7 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
             accepted += rows.num_rows - still.num_rows
             top += rows.filter(pc.less_equal(rows["rank"], MOST_FINDINGS)).to_pylist()
             for name, table in tables["findings"].items():
-                for batch in rows.filter(pc.equal(rows["cluster"], name)).select(_SCHEMAS["findings"].names).to_batches():
+                for batch in rows.filter(pc.equal(rows["cluster"], name)).to_batches():
                     table.write(batch)
         seconds = {name: ms / 1000 for name, ms in stopped.items()}
         actions = ranked((part for file in parts for part in _read(file).to_pylist()), seconds)

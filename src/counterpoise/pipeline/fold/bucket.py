@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -21,12 +20,13 @@ from counterpoise.pipeline.fold.lag import LagRows, Samples, lag_rows, times_of_
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import NewSteps
-from counterpoise.pipeline.fold.partition_state import decode_partitions, encode_partitions
+from counterpoise.pipeline.fold.partition_state import restored_partitions, state_of_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.poll_timeouts import add_last_commits
 from counterpoise.pipeline.fold.sizing import add_samples, sizing_columns
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, add_metrics
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
@@ -91,20 +91,20 @@ class Bucket:
     """The state of a bucket of groups, restored from `state` if given. `plans` is a cache, which changes no result."""
 
     def __init__(self, spec: FoldSpec, ends: LogEnds, plans: Plans, state: bytes | None = None) -> None:
-        saved = {} if state is None else msgspec.msgpack.decode(state)
+        saved = {} if state is None else decode_state(state)
         self._spec, self._ends, self._plans = spec, ends, plans
-        self.parts = decode_partitions(saved["partitions"]) if saved else PartitionStates()
+        self.parts = restored_partitions(saved["partitions"]) if saved else PartitionStates()
         self._new = NewSteps(self.parts.names)
         self.groups: dict[str, GroupState] = {}
-        for group, text in saved.get("groups", {}).items():
-            self._group(group, text)
+        for group, of_group in saved.get("groups", {}).items():
+            self._group(group, of_group)
 
     def state(self) -> bytes:
         """The state for the next chunk: O(partitions and members), independent of the length of the history."""
-        groups = {name: group.state() for name, group in sorted(self.groups.items())}
-        return msgspec.msgpack.encode({"partitions": encode_partitions(self.parts), "groups": groups})
+        groups = {name: group.state for name, group in sorted(self.groups.items())}
+        return encode_state({"partitions": state_of_partitions(self.parts), "groups": groups})
 
-    def _group(self, name: str, state: str | None = None) -> GroupState:
+    def _group(self, name: str, state: Mapping[str, Any] | None = None) -> GroupState:
         if name not in self.groups:
             self.groups[name] = GroupState(name, self._spec.strategies, self._plans, self._add_step, state)
         return self.groups[name]

@@ -161,7 +161,7 @@ class Changes:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state, for `fold_state.to_text`."""
+        """The state, for `fold_state.encode_state`."""
         configuration, size = (one.state for one in self._eras)
         return {"configuration": configuration, "size": size, "empty_since": self._empty_since}
 

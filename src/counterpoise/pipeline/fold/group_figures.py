@@ -15,6 +15,7 @@ from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.lag import QUALITIES
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
+from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["CommitFigures", "StopFigures", "add_commits", "add_stops", "commit_columns", "committed_partitions", "lag_figures"]
@@ -36,11 +37,11 @@ class StopFigures:
         self.worst: list[Any] | None = None
         self._by_partition: Counter[tuple[str, int]] = Counter()
         self._most: list[int] | None = None
-        vars(self).update(state or {})
+        restore(self, state)
 
     @property
     def state(self) -> dict[str, Any]:
-        """The figures, for `fold_state.to_text`."""
+        """The figures, for `fold_state.encode_state`."""
         return vars(self)
 
     def add_longest(self, seconds: float, generation: int, at: int) -> None:

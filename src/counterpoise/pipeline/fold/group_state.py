@@ -10,28 +10,24 @@ from dataclasses import astuple
 from itertools import chain
 from typing import Any
 
-import msgspec
-
 from counterpoise.pipeline.fold.changes import Changes
 from counterpoise.pipeline.fold.group_figures import CommitFigures, StopFigures
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
 from counterpoise.pipeline.fold.sizing import Sizing
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
-from counterpoise.pipeline.history.epochs import as_generation, is_epoch
-from counterpoise.pipeline.history.fold_state import from_text, to_text
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from counterpoise.pipeline.history.modern_fold import NAMES
-from counterpoise.pipeline.history.replay_fold import STEP_COLUMNS, Replay, ReplayFold
+from counterpoise.pipeline.history.replay_fold import STEP_COLUMNS, Replay, ReplayFold, as_generation, is_epoch
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
 from counterpoise.pipeline.history.steps import StepsFold
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import REBALANCES
 
-__all__ = ["GroupState", "StepQueue"]
+__all__ = ["GroupState"]
 
 _TOPIC_ID = re.compile('"topic_id":"([^"]+)"')
 _NOTHING: Mapping[str, Any] = dict.fromkeys(REBALANCES.names[1:])
-_encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 Row = Mapping[str, Any]
 
 
@@ -43,7 +39,7 @@ class GroupState:
 
     Attributes
     ----------
-    steps : StepQueue
+    steps : StepsFold
     step_figures : StepFigures
         Figures of all finished steps.
     kinds : Counter
@@ -68,14 +64,13 @@ class GroupState:
         strategies: Sequence[str],
         plans: Plans,
         on_step: Callable[[str, Row, int], None],
-        state: str | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
-        saved = {} if state is None else from_text(state)
+        saved = state or {}
         self._group, self._on_step = group, on_step
-        fold = StepsFold(saved.get("steps"), self._on_modern_step, self._on_classic_step)
-        self.steps = StepQueue(fold, saved.get("waiting", ()))
+        self.steps = StepsFold(saved.get("steps"), self._on_modern_step, self._on_classic_step)
         self.step_figures = StepFigures(saved.get("step_figures"))
-        self.kinds: Counter[tuple[str, str, int]] = Counter({tuple(kind): n for *kind, n in saved.get("kinds", ())})
+        self.kinds: Counter[tuple[str, str, int]] = Counter(saved.get("kinds", {}))
         self.libraries: set[str] = set(saved.get("libraries", ()))
         self.timeouts = PollTimeouts(saved.get("timeouts"))
         self.changes = Changes(saved.get("changes"))
@@ -89,40 +84,33 @@ class GroupState:
         self._waiting: list[Row] = saved.get("generations", [])
 
     @property
-    def unnamed(self) -> list[str]:
-        """Topic ids without a known name: steps have the id instead."""
-        return self.steps.fold.unnamed
-
-    def state(self) -> str:
-        """The state as text; call it before provisional steps are added."""
+    def state(self) -> dict[str, Any]:
+        """The state, for `fold_state.encode_state`; read it before provisional steps are added."""
         last = self._replays.last
-        generations = [*([] if last is None else [last]), *self._waiting, *(_decode(row) for *_, row in self._generations)]
-        return to_text(
-            {
-                "steps": self.steps.fold.state,
-                "waiting": self.steps.waiting,
-                "step_figures": self.step_figures.state,
-                "kinds": [[*kind, n] for kind, n in sorted(self.kinds.items())],
-                "libraries": sorted(self.libraries),
-                "timeouts": self.timeouts.state,
-                "changes": self.changes.state,
-                "sizing": astuple(self.sizing),
-                "health": self.health,
-                "stops": self.stops.state,
-                "commits": self.commits,
-                "strategies": self.strategies.state,
-                "replays": self._replays.state,
-                "generations": generations,
-            }
-        )
+        generations = [*([] if last is None else [last]), *self._waiting, *(decode_state(row) for *_, row in self._generations)]
+        return {
+            "steps": self.steps.state,
+            "step_figures": self.step_figures.state,
+            "kinds": self.kinds,
+            "libraries": self.libraries,
+            "timeouts": self.timeouts.state,
+            "changes": self.changes.state,
+            "sizing": astuple(self.sizing),
+            "health": self.health,
+            "stops": self.stops.state,
+            "commits": self.commits,
+            "strategies": self.strategies.state,
+            "replays": self._replays.state,
+            "generations": generations,
+        }
 
     def feed(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
         """Yield the steps that these rows of `group_generations` and `modern_group_records` finish.
 
         `rows` are in log order; `record_type` of a classic record is null. `names`: topic id -> name.
         """
-        for step in self.steps.feed(self._with_names(rows, names)):
-            yield self.add(step)
+        for row in self._with_names(rows, names):
+            yield from map(self.add, self.steps.feed(row))
 
     def add(self, step: Row) -> Row:
         """Count a step; returns it as a row of `rebalances`."""
@@ -166,7 +154,7 @@ class GroupState:
 
     def _queue_generation(self, at: int, row: Row) -> None:
         # MessagePack takes a tenth of the memory.
-        self._generations.append((at, bool(row["members"]), _encode(row)))
+        self._generations.append((at, bool(row["members"]), encode_state(row)))
 
     def times(self) -> Iterator[int]:
         """Times of generations that are not replayed yet and need lag, in microseconds."""
@@ -180,7 +168,7 @@ class GroupState:
         """
         earlier, generations, left = self._waiting, self._generations, list[Row]()
         self._waiting, self._generations = [], []
-        rows = chain(((micros(row["log_ts"]), row) for row in earlier), ((at, _decode(row)) for at, _, row in generations))
+        rows = chain(((micros(row["log_ts"]), row) for row in earlier), ((at, decode_state(row)) for at, _, row in generations))
         for at, row in rows:
             if left or at > until:
                 left.append(row)
@@ -192,37 +180,3 @@ class GroupState:
     def last_replays(self) -> Iterator[Replay]:
         """Yield the replays of the last generation, as if none followed."""
         yield from self._replays.close()
-
-
-class StepQueue:
-    """A queue that returns the finished steps of one group in log order.
-
-    A step of a modern group may be finished after later steps of the classic protocol; these wait for it.
-
-    Attributes
-    ----------
-    fold : StepsFold
-    waiting : list of mapping
-        Finished steps after one that is not finished.
-    """
-
-    def __init__(self, fold: StepsFold, waiting: Iterable[Row] = ()) -> None:
-        self.fold, self.waiting = fold, list(waiting)
-
-    def feed(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the steps that these records finish."""
-        for row in rows:
-            self.waiting += self.fold.feed(row)
-            if self.waiting:
-                first = min(map(_place, self.fold.unfinished()), default=None)
-                ready = [step for step in self.waiting if first is None or _place(step) < first]
-                self.waiting = [step for step in self.waiting if first is not None and _place(step) >= first]
-                yield from sorted(ready, key=_place)
-
-    def unfinished(self) -> list[Row]:
-        """The steps that later records may change, in log order."""
-        return sorted([*self.waiting, *self.fold.unfinished()], key=_place)
-
-
-def _place(step: Row) -> tuple[int, int]:
-    return step["log_partition"], step["log_offset"]

@@ -11,14 +11,14 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float
 from counterpoise.pipeline.fold.health_state import STATES, Health, Points
-from counterpoise.pipeline.schemas import HEALTH
+from counterpoise.pipeline.schemas import COLUMNS
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.partitions import PartitionStates
 
-__all__ = ["GROUP", "HEALTH_COLUMNS", "HealthRows", "partition_rows"]
+__all__ = ["GROUP", "HealthRows", "partition_rows"]
 
-HEALTH_COLUMNS = HEALTH.remove(0)
+_COLUMNS = COLUMNS["health"]
 _SCOPES = ("partition", "member", "group")
 PARTITION, MEMBER, GROUP = range(len(_SCOPES))
 
@@ -61,7 +61,7 @@ class HealthRows(Columns):
     left: Float
 
     def batch(self, parts: PartitionStates) -> pa.RecordBatch:
-        """The rows with `HEALTH_COLUMNS`."""
+        """The rows with the columns of the table."""
         keys, names = parts.keys, parts.names
         clients = [names.clients.get(member) for member in names.members]
         topic, partition = (np.append(one, -1)[self.key] for one in (keys.topic, keys.partition))
@@ -74,10 +74,10 @@ class HealthRows(Columns):
             "member_id": _named(parts.members, self.member),
             "client_id": _named(clients, np.maximum(self.member, self.owner)),
             "owner": _named(parts.members, self.owner),
-            **{name: pa.array(getattr(self, name)).cast(HEALTH_COLUMNS.field(name).type) for name in _AS_THEY_ARE},
+            **{name: pa.array(getattr(self, name)).cast(_COLUMNS.field(name).type) for name in _AS_THEY_ARE},
             **{name: pa.array(one, mask=np.isnan(one)) for name, one in self._rates().items()},
         }
-        return pa.RecordBatch.from_arrays([columns[name] for name in HEALTH_COLUMNS.names], schema=HEALTH_COLUMNS)
+        return pa.RecordBatch.from_arrays([columns[name] for name in _COLUMNS.names], schema=_COLUMNS)
 
     def _rates(self) -> dict[str, Float]:
         return {"produced_per_second": self.produced, "consumed_per_second": self.consumed, "seconds_left": self.left}

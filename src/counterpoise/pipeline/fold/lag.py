@@ -14,12 +14,12 @@ from counterpoise.pipeline.arrays import Bool, Columns, last_at, run_starts, sli
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.scan.aggregation import NEVER
-from counterpoise.pipeline.schemas import PARTITION_LAG
+from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.pipeline.source.scope import Reset
 
-__all__ = ["LAG_COLUMNS", "QUALITIES", "LagQuery", "LagRows", "Samples", "lag_rows", "times_of_slices"]
+__all__ = ["QUALITIES", "LagQuery", "LagRows", "Samples", "lag_rows", "times_of_slices"]
 
-LAG_COLUMNS = PARTITION_LAG.remove(0)
+_COLUMNS = COLUMNS["partition_lag"]
 _ROWS = 100_000
 QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
 
@@ -77,7 +77,7 @@ class LagRows:
     samples: Samples = field(default_factory=Samples.empty)
 
     def batch(self, parts: PartitionStates) -> pa.RecordBatch:
-        """The rows with `LAG_COLUMNS`."""
+        """The rows with the columns of the table."""
         keys, at = parts.keys, self.key
         owner = np.where(self.owner < 0, len(parts.members), self.owner)
         columns = {
@@ -90,7 +90,7 @@ class LagRows:
             "owner": pa.array([*parts.members, None], pa.string()).take(pa.array(owner)),
             "quality": pa.array(QUALITIES).take(pa.array(self.quality)),
         }
-        return pa.RecordBatch.from_arrays([columns[name] for name in LAG_COLUMNS.names], schema=LAG_COLUMNS)
+        return pa.RecordBatch.from_arrays([columns[name] for name in _COLUMNS.names], schema=_COLUMNS)
 
 
 def times_of_slices(parts: PartitionStates, ends: LogEnds, until: int) -> list[int]:
@@ -145,7 +145,7 @@ def _last_commits(parts: PartitionStates) -> Iterator[LagRows]:
     last = last[~commits.deleted[last]]
     key, n = commits.key[last].astype(np.int64), len(last)
     if n:
-        columns = {name: pa.nulls(n, LAG_COLUMNS.field(name).type) for name in ("log_start", "log_end", "time_lag_ms")}
+        columns = {name: pa.nulls(n, _COLUMNS.field(name).type) for name in ("log_start", "log_end", "time_lag_ms")}
         columns |= {"committed": pa.array(commits.committed[last]), "clamped": pa.array(np.zeros(n, np.bool_))}
         none = np.full(n, -1)
         yield LagRows(key, commits.ts[last], none, none, np.full(n, QUALITIES.index("unknown")), columns)

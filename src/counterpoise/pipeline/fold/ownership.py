@@ -52,7 +52,7 @@ class Steps(Columns):
     # The protocol kind of the step
     cooperative: Bool
     server: Bool
-    left: list[tuple[int, ...]]  # The members that left with it
+    left: list[Sequence[int]]  # The members that left with it
 
     def following(self, by: int) -> Int64:
         """The time of the step `by` places later in the same group; NEVER: there is none."""
@@ -115,7 +115,7 @@ class NewSteps:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._steps: list[tuple[int, int, int, bool, bool, bool, bool]] = []
-        self._left: list[tuple[int, ...]] = []
+        self._left: list[Sequence[int]] = []
         self._of_step: list[tuple[int, bool]] = []
         self._entries: list[tuple[int, int, int, bool]] = []
         self._partitions: list[Sequence[int]] = []
@@ -131,7 +131,7 @@ class NewSteps:
         kind, protocol = row["kind"], row.get("protocol_kind")
         flags = (kind in _ENDS, bool(row.get("n_withheld")), protocol == "cooperative", protocol == "server")
         self._steps.append((_code(names.groups, group), time, row["log_offset"], *flags))
-        self._left.append(tuple(_code(names.members, member) for member in row.get("left") or ()))
+        self._left.append([_code(names.members, member) for member in row.get("left") or ()])
         generation = row.get("generation")
         self._of_step.append((-1 if generation is None else generation, protocol == "eager" and kind != _REPLACED))
         recreated = row.get("recreated") or ()

@@ -1,13 +1,12 @@
-"""The state of a bucket's partitions as bytes, without unused names."""
+"""The saved state of a bucket's partitions, without unused names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -19,36 +18,30 @@ from counterpoise.pipeline.fold.ownership import Names, OwnerSpans, Steps
 from counterpoise.pipeline.fold.partitions import Keys, PartitionStates
 from counterpoise.pipeline.scan.aggregation import Aggregates
 
-__all__ = ["decode_partitions", "encode_partitions"]
+__all__ = ["restored_partitions", "state_of_partitions"]
 
 _TABLES = {"keys": Keys, "steps": Steps, "spans": OwnerSpans, "commits": Aggregates, "units": Units, "busy": Busy}
 _OWNERS = ("owner_before", "lag_owner", "window_owner")
-_COLUMNS = ("step_group", "step_time", "n_steps", "third_step", "owned_since")
+_OTHERS = ("step_group", "step_time", "n_steps", "third_step", "owned_since", "since")
 
 
-def encode_partitions(parts: PartitionStates) -> bytes:
-    """All of the state as MessagePack."""
+def state_of_partitions(parts: PartitionStates) -> dict[str, Any]:
+    """All of the state, for `fold_state.encode_state`."""
     names, tables = _without_unused_names(parts)
-    health, clients = tables.pop("health"), parts.names.clients
-    encoded: dict[str, Any] = {
-        name: [_encode(getattr(table, one.name)) for one in fields(table)] for name, table in tables.items()
-    }
-    columns = [_encode(getattr(parts, name)) for name in _COLUMNS]
-    of = {member: clients[member] for member in names[2] if member in clients}
-    encoded |= {"names": names, "clients": of, "columns": columns, "since": parts.since, "health": _encode(health)}
-    return msgspec.msgpack.encode(encoded)
+    clients = {member: parts.names.clients[member] for member in names[2] if member in parts.names.clients}
+    return {**tables, **{name: getattr(parts, name) for name in _OTHERS}, "names": names, "clients": clients}
 
 
-def decode_partitions(state: bytes) -> PartitionStates:
-    """The inverse of `encode_partitions`."""
-    saved, parts = msgspec.msgpack.decode(state), PartitionStates()
-    groups, topics, members, ids = ({name: code for code, name in enumerate(names)} for names in saved["names"])
-    parts.names = Names(groups, topics, members, ids, saved["clients"])
+def restored_partitions(state: Mapping[str, Any]) -> PartitionStates:
+    """The inverse of `state_of_partitions`."""
+    parts = PartitionStates()
+    groups, topics, members, ids = ({name: code for code, name in enumerate(listed)} for listed in state["names"])
+    parts.names = Names(groups, topics, members, ids, state["clients"])
     for name, kind in _TABLES.items():
-        setattr(parts, name, kind(*map(_decode, saved[name])))
-    for name, column in zip(_COLUMNS, saved["columns"], strict=True):
-        setattr(parts, name, _decode(column))
-    parts.since, parts.health = saved["since"], Health.of(_decode(saved["health"]).reshape(WIDTH, -1))
+        setattr(parts, name, kind(**state[name]))
+    for name in _OTHERS:
+        setattr(parts, name, state[name])
+    parts.health = Health.of(state["health"].reshape(WIDTH, -1))
     return parts
 
 
@@ -64,7 +57,7 @@ def _without_unused_names(parts: PartitionStates) -> tuple[list[list[str]], dict
     ids, of_id = _used(list(parts.names.ids), (commits.topic_id,))
     return [parts.groups, parts.topics, members, ids], {
         "keys": replace(keys, **{name: of_member[getattr(keys, name)] for name in _OWNERS}),
-        "steps": replace(steps, left=[tuple(of_member[list(one)].tolist()) for one in steps.left]),
+        "steps": replace(steps, left=[of_member[list(one)].tolist() for one in steps.left]),
         "spans": replace(spans, owner=of_member[spans.owner]),
         "units": replace(units, member=of_member[units.member]),
         "busy": replace(parts.busy, member=of_member[parts.busy.member]),
@@ -80,13 +73,3 @@ def _used(names: list[str], codes: Sequence[npt.NDArray[Any]]) -> tuple[list[str
     new = np.full(len(names) + 1, -1)
     new[used] = np.arange(len(used))
     return [names[code] for code in used.tolist()], new
-
-
-def _encode(column: Any) -> Any:
-    return column if isinstance(column, list) else [column.dtype.str, column.tobytes()]
-
-
-def _decode(column: Any) -> Any:
-    if len(column) == 2 and isinstance(column[0], str):
-        return np.frombuffer(column[1], np.dtype(column[0])).copy()
-    return [tuple(one) for one in column]

@@ -90,7 +90,7 @@ class PollTimeouts:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state, for `fold_state.to_text`."""
+        """The state, for `fold_state.encode_state`."""
         return {
             "generations": self._generations,
             "here": self._here,

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 
 __all__ = ["METRICS_COLUMNS", "StrategyFigures", "add_metrics", "mean_of", "sum_runs", "totals"]
@@ -40,25 +41,18 @@ class StrategyFigures:
     """One group's figures; restored from `state` if given."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        saved = state or {}
-        self.runs: dict[tuple[bool, str, str], Run] = {(one, two, three): run for one, two, three, run in saved.get("runs", ())}
-        self._observed: dict[bool, dict[str, Any]] = dict(saved.get("observed", ()))
-        self._compared, self._matched = (Counter[str](saved.get(name, {})) for name in ("compared", "matched"))
-        self._ties, self._worse = saved.get("ties", 0), saved.get("worse", 0)
-        self.with_lag: list[int] = saved.get("with_lag", [0, 0, 0, 0])
+        self.runs: dict[tuple[bool, str, str], Run] = {}
+        self._observed: dict[bool, dict[str, Any]] = {}
+        self._compared: Counter[str] = Counter()
+        self._matched: Counter[str] = Counter()
+        self._ties = self._worse = 0
+        self.with_lag = [0, 0, 0, 0]
+        restore(self, state)
 
     @property
     def state(self) -> dict[str, Any]:
-        """The figures, for the saved state."""
-        return {
-            "runs": [[*key, run] for key, run in self.runs.items()],
-            "observed": list(self._observed.items()),
-            "compared": self._compared,
-            "matched": self._matched,
-            "ties": self._ties,
-            "worse": self._worse,
-            "with_lag": self.with_lag,
-        }
+        """The figures, for `fold_state.encode_state`."""
+        return vars(self)
 
     def add_observed(self, row: Mapping[str, Any], declared: Mapping[str, Any] | None) -> None:
         """Add the observed row of a generation, and the replay of the declared strategy."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -14,31 +14,22 @@ import pyarrow.compute as pc
 from counterpoise.pipeline.arrays import slices
 from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.findings.ranking import finding_rows
-from counterpoise.pipeline.fold.health_rows import HEALTH_COLUMNS, HealthRows
-from counterpoise.pipeline.fold.lag import LAG_COLUMNS, LagRows
+from counterpoise.pipeline.fold.health_rows import HealthRows
+from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
 from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.replay_rows import PendingReplays
-from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
-from counterpoise.pipeline.records.generations import GENERATION_COLUMNS, generation_row
-from counterpoise.pipeline.records.modern import MODERN_COLUMNS, modern_row
+from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row
 from counterpoise.pipeline.scan.scan import group_of
-from counterpoise.pipeline.schemas import ACTION_PARTS, CHANGES, FINDINGS, GROUP_REPORT, METRICS, REBALANCES, REPLAYS
+from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
 from counterpoise.pipeline.stored.transaction import NewFiles
-from counterpoise.pipeline.tables.by_day import ByDay
-from counterpoise.pipeline.tables.day_rows import DayRows
-from counterpoise.pipeline.tables.one_file import OneFile
+from counterpoise.pipeline.stored.writers import FileWriter, TableWriter
 from counterpoise.wire.offsets_topic.records import decode_record
 
-__all__ = ["REVISED", "TableRows"]
+__all__ = ["TableRows"]
 
-REVISED = ("rebalances", "partition_lag", "health", "replays", "metrics")
-"""Tables with provisional rows."""
-_STEPS, _REPLAYS, _METRICS, _REPORT, _CHANGES = (
-    table.remove(0) for table in (REBALANCES, REPLAYS, METRICS, GROUP_REPORT, CHANGES)
-)
 _AT_ONCE = 2 << 20
 """Bytes of records that are decoded at a time."""
 _GROUPS = 500
@@ -59,24 +50,25 @@ class TableRows:
 
     def __init__(self, cluster: str, files: NewFiles, end: int, salt: str | None = None, policy: Policy = NO_POLICY) -> None:
         self._cluster, self._end, self._salt, self._policy, self.provisional = cluster, end, salt, policy, False
-        self._generations = DayRows(files.of("group_generations", cluster), GENERATION_COLUMNS, salt=salt)
-        self._modern = DayRows(files.of("modern_group_records", cluster), MODERN_COLUMNS, salt=salt)
-        self._errors = DayRows(files.of("decode_errors", cluster), ERROR_COLUMNS, salt=salt)
-        self._report = DayRows(files.of("group_report", cluster), _REPORT, end)
-        self._changes = DayRows(files.of("changes", cluster), _CHANGES, end, salt=salt)
-        self._findings = OneFile(partial(files.state_file, "findings"), FINDINGS)
-        self._parts = OneFile(partial(files.state_file, "actions"), ACTION_PARTS)
-        self._final, self._provisional = (_Revised(cluster, files, salt) for _ in range(2))
+        writer = partial(TableWriter, files, cluster, salt=salt)
+        records = writer("group_generations"), writer("modern_group_records"), writer("decode_errors")
+        at_end = writer("group_report", end, salt=None), writer("changes", end)
+        self._whole = {one.table: one for one in (*records, *at_end)}
+        self._final, self._provisional = (_revised(writer) for _ in range(2))
+        self._findings = FileWriter(partial(files.state_file, "findings"), FINDINGS)
+        self._parts = FileWriter(partial(files.state_file, "actions"), ACTION_PARTS)
         self._totals, self._pending, self._metrics = ReportTotals(), PendingReplays(), list[pa.RecordBatch]()
         self._groups: list[Row] = []
         self._replayed = 0
+        self._lag_times: list[int] = []
         self._files = ExitStack()
 
     def __enter__(self) -> TableRows:
-        revised = (*self._final.writers, *self._provisional.writers)
-        whole = (self._generations, self._modern, self._errors, self._report, self._changes, self._findings, self._parts)
-        for one in (*whole, *revised):
-            self._files.enter_context(one)
+        for tables in (self._whole, self._final, self._provisional):
+            for table in tables.values():
+                self._files.enter_context(table)
+        for file in (self._findings, self._parts):
+            self._files.enter_context(file)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -87,19 +79,11 @@ class TableRows:
     @property
     def manifest(self) -> dict[str, Any]:
         """Files and counts; complete when the writers are closed."""
-        tables: dict[str, Any] = {
-            "group_generations": self._generations.manifest,
-            "modern_group_records": self._modern.manifest,
-            "decode_errors": self._errors.manifest,
-            "group_report": self._report.manifest,
-            "changes": self._changes.manifest,
-            **self._final.manifest,
-        }
-        times = [one for rows in (self._final, self._provisional) for one in (rows.lag.first, rows.lag.last) if one is not None]
+        times = self._lag_times
         return {
             "cluster": self._cluster,
-            "tables": tables,
-            "provisional": self._provisional.manifest,
+            "tables": {name: one.manifest for name, one in {**self._whole, **self._final}.items()},
+            "provisional": {name: one.manifest for name, one in self._provisional.items()},
             "findings": self._findings.file,
             "actions": self._parts.file,
             **self._totals.manifest,
@@ -114,29 +98,31 @@ class TableRows:
                 record = decode_record(raw["key"], raw["value"])
                 size = 200 + 4 * len(raw["value"] or b"")
                 for error in error_rows(raw, record):
-                    self._errors.add(error, size)
+                    self._whole["decode_errors"].add(error, size)
                 row = generation_row(raw, record)
                 if row is not None:
-                    self._generations.add(row, size)
+                    self._whole["group_generations"].add(row, size)
                     yield {**row, "record_type": None}
                 elif (other := modern_row(raw, record)) is not None:
-                    self._modern.add(other, size)
+                    self._whole["modern_group_records"].add(other, size)
                     yield other
 
     def add_step(self, row: Row) -> None:
         """Add a row of `rebalances`."""
         topics = sum(len(one["topics"]) for one in row["subscriptions"] or ())
         size = 500 + 64 * (row["n_members"] or 0) + 8 * (row["n_partitions"] or 0) + 40 * topics
-        self._writers.steps.add(row, size)
+        self._revised["rebalances"].add(row, size)
 
     def add_lag(self, parts: PartitionStates, rows: LagRows) -> None:
         """Add rows of `partition_lag`."""
-        self._writers.lag.write(rows.batch(parts), rows.time)
+        if len(rows.time):
+            self._revised["partition_lag"].write(rows.batch(parts))
+            self._lag_times += [int(rows.time.min()), int(rows.time.max())]
 
     def add_health(self, parts: PartitionStates, rows: HealthRows) -> None:
         """Add rows of `health`."""
         if len(rows):
-            self._writers.health.write(rows.batch(parts))
+            self._revised["health"].write(rows.batch(parts))
 
     def add_replay(self, replay: Replay) -> None:
         """Add a row of `replays` and one of `metrics`."""
@@ -145,7 +131,7 @@ class TableRows:
 
     def add_change(self, row: Row) -> None:
         """Add a row of `changes`."""
-        self._changes.add(row, 500)
+        self._whole["changes"].add(row, 500)
 
     def take_metrics(self) -> pa.Table | None:
         """The rows of `metrics` since the last call, with `METRICS_COLUMNS`."""
@@ -155,8 +141,8 @@ class TableRows:
 
     def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
-            self._writers.replays.write(batch.select(_REPLAYS.names))
-            self._writers.metrics.write(batch.select(_METRICS.names))
+            self._revised["replays"].write(batch)
+            self._revised["metrics"].write(batch)
             self._metrics.append(batch.select(list(METRICS_COLUMNS)))
 
     def add_group(self, figures: Row) -> None:
@@ -171,33 +157,20 @@ class TableRows:
             plain = None if self._salt is None else [str(one["group_id"]) for one in self._groups]
             self._groups = []
             self._totals.add(groups)
-            self._report.write(groups.select(_REPORT.names))
+            self._whole["group_report"].write(groups)
             findings, parts = finding_rows(groups, self._policy, self._end, plain)
             self._findings.write(findings)
             self._parts.write(parts)
 
     @property
-    def _writers(self) -> _Revised:
+    def _revised(self) -> dict[str, TableWriter]:
         return self._provisional if self.provisional else self._final
 
 
-class _Revised:
-    """The writers of the tables `REVISED`, for final or for provisional rows."""
-
-    def __init__(self, cluster: str, files: NewFiles, salt: str | None) -> None:
-        self.steps = DayRows(files.of("rebalances", cluster), _STEPS, salt=salt)
-        self.lag = ByDay(files.of("partition_lag", cluster), LAG_COLUMNS, ("at",), ("committed",), salt=salt)
-        self.health = DayRows(files.of("health", cluster), HEALTH_COLUMNS, "since", salt=salt)
-        self.replays = DayRows(files.of("replays", cluster), _REPLAYS, salt=salt)
-        self.metrics = DayRows(files.of("metrics", cluster), _METRICS, salt=salt)
-
-    @property
-    def writers(self) -> tuple[DayRows | ByDay, ...]:
-        return self.steps, self.lag, self.health, self.replays, self.metrics
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        return dict(zip(REVISED, (one.manifest for one in self.writers), strict=True))
+def _revised(writer: Callable[..., TableWriter]) -> dict[str, TableWriter]:
+    """The writers of the tables that have provisional rows."""
+    lag, health = writer("partition_lag", "at", rising=("at",), single=("committed",)), writer("health", "since")
+    return {one.table: one for one in (writer("rebalances"), lag, health, writer("replays"), writer("metrics"))}
 
 
 def _in_log_order(records: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, read_stream
 from counterpoise.pipeline.stored.transaction import NewFiles
-from counterpoise.pipeline.tables.one_file import OneFile
+from counterpoise.pipeline.stored.writers import FileWriter
 
 __all__ = ["STATES", "ClusterFold", "fold"]
 
@@ -78,7 +78,7 @@ class _Task:
         self._strategies: list[StrategyFigures] = []
         self._unnamed: set[str] = set()
         self._files = ExitStack()
-        self._states = OneFile(partial(of.files.state_file, "states"), STATES)
+        self._states = FileWriter(partial(of.files.state_file, "states"), STATES)
 
     def __enter__(self) -> _Task:
         for one in (self._rows, self._states):
@@ -118,7 +118,7 @@ class _Task:
             self._rows.add_group(figures)
         for group in bucket.groups.values():
             self._kinds.update(group.kinds)
-            self._unnamed.update(group.unnamed)
+            self._unnamed.update(group.steps.unnamed)
         self._strategies += bucket.strategies()
 
 

@@ -8,8 +8,17 @@ from datetime import timedelta
 from typing import Any
 
 from counterpoise.pipeline.history.causes import Difference, by_identity, changed_subscriptions, difference, identity, joined_text
-from counterpoise.pipeline.history.owners import Handover, Owners, count_moves, count_revoked, owners_of, with_withheld
-from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns
+from counterpoise.pipeline.history.fold_state import restore
+from counterpoise.pipeline.history.protocol_fold import (
+    Handover,
+    Owners,
+    ProtocolFold,
+    assignment_columns,
+    count_moves,
+    count_revoked,
+    owners_of,
+    with_withheld,
+)
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["ClassicFold", "protocol_kind"]
@@ -26,7 +35,7 @@ class ClassicFold(ProtocolFold):
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self._complete = False
-        vars(self).update(state or {})
+        restore(self, state)
 
     def _reset(self) -> None:
         super()._reset()

@@ -22,7 +22,7 @@ from counterpoise.model.claims import settle
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.pipeline.history.causes import identity
-from counterpoise.pipeline.history.owners import Owners, owners_of
+from counterpoise.pipeline.history.protocol_fold import Owners, owners_of
 from counterpoise.snapshot.checks import MOST_PARTITIONS
 from counterpoise.wire.consumer_protocol import Subscription
 from counterpoise.wire.user_data import claims

@@ -1,17 +1,121 @@
-"""The common base of the folds of classic and modern groups: members and owners by code, and a change of the protocol."""
+"""The common base of the folds of classic and modern groups: owners of partitions, moves, and a change of the protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.pipeline.history.causes import identity
-from counterpoise.pipeline.history.owners import Handover, Owners, without_unused_codes
 
-__all__ = ["ProtocolFold", "assignment_columns"]
+__all__ = [
+    "NOBODY",
+    "Handover",
+    "Owners",
+    "ProtocolFold",
+    "assignment_columns",
+    "count_moves",
+    "count_revoked",
+    "owners_of",
+    "with_withheld",
+    "without_unused_codes",
+]
+
+Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
+"""Topic -> code of the owner per partition index, NOBODY: none."""
+NOBODY = -1
+
+
+class Handover(TypedDict):
+    """The state of a group when its protocol changes: members, owners, and the code of each member's identity."""
+
+    members: list[Mapping[str, Any]]
+    owners: Owners
+    codes: dict[str, int]
+
+
+def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
+    """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the last owner of a partition wins."""
+    parts: dict[str, list[tuple[int, Sequence[int]]]] = {}
+    for code, held in pairs:
+        for entry in held:
+            partitions = entry["partitions"]
+            if len(partitions):
+                parts.setdefault(entry["topic"], []).append((code, partitions))
+    owners: Owners = {}
+    for topic, held_by in parts.items():
+        index = np.array([one for _, partitions in held_by for one in partitions], np.int64)
+        owner = np.repeat(np.array([code for code, _ in held_by], np.int32), [len(partitions) for _, partitions in held_by])
+        valid = (index >= 0) & (index < _MOST)
+        if valid.any():
+            owners[topic] = np.full(int(index[valid].max()) + 1, NOBODY, np.int32)
+            owners[topic][index[valid]] = owner[valid]
+    return owners
+
+
+_MOST = 10_000_000
+"""No topic has so many partitions: a larger index is damage, and no memory must be allocated for it."""
+
+
+def without_unused_codes(owners: Owners, codes: Mapping[str, int], keep: Collection[str]) -> tuple[Owners, dict[str, int]]:
+    """Owners and codes by name, without names that own nothing and are not in `keep`; the new codes are consecutive."""
+    owning = np.zeros(len(codes) + 1, np.bool_)  # the last place is for NOBODY
+    for array in owners.values():
+        owning[array] = True
+    kept = [name for name, code in codes.items() if owning[code] or name in keep]
+    new = np.full(len(codes) + 1, NOBODY, np.int32)
+    new[[codes[name] for name in kept]] = np.arange(len(kept))
+    return {topic: new[array] for topic, array in owners.items()}, {name: at for at, name in enumerate(kept)}
+
+
+def count_moves(before: Owners, now: Owners, present: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """(moved, kept): the number of partitions that moved from one present member to another, and of those that stayed.
+
+    `present[code]` says whether a member of the previous generation is still in the group; partitions of a member that left do
+    not count as moved.
+    """
+    moved = kept = 0
+    for topic, array in now.items():
+        old = before.get(topic)
+        if old is None:
+            continue
+        n = min(len(old), len(array))
+        both = (old[:n] != NOBODY) & (array[:n] != NOBODY)
+        was, is_now = old[:n][both], array[:n][both]
+        same = was == is_now
+        kept += int(np.count_nonzero(same))
+        moved += int(np.count_nonzero(~same & present[was]))
+    return moved, kept
+
+
+def count_revoked(claimed: Owners, now: Owners) -> int:
+    """The number of claimed partitions that the claimant does not keep: it revokes them, and the group rejoins."""
+    total = 0
+    for topic, claims in claimed.items():
+        given = _fitted(now.get(topic, ()), len(claims))
+        total += int(np.count_nonzero((claims != NOBODY) & (claims != given)))
+    return total
+
+
+def with_withheld(before: Owners, now: Owners) -> Owners:
+    """`now`, with the previous owner of partitions that have no owner (withheld until they are revoked)."""
+    merged: Owners = {}
+    for topic, array in now.items():
+        old = before.get(topic, ())
+        size = max(len(array), len(old))
+        given = _fitted(array, size)
+        merged[topic] = np.where(given == NOBODY, _fitted(old, size), given)
+    return {**before, **merged}
+
+
+def _fitted(owners: Sequence[int] | npt.NDArray[np.int32], size: int) -> npt.NDArray[np.int32]:
+    """The owners of the first `size` partitions."""
+    fitted = np.full(size, NOBODY, np.int32)
+    fitted[: len(owners)] = owners[:size]
+    return fitted
+
 
 Row = Mapping[str, Any]
 
@@ -42,7 +146,7 @@ class ProtocolFold:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state, for `fold_state.to_text`; a fold that starts from it continues."""
+        """The state, for `fold_state.encode_state`; a fold that starts from it continues."""
         return dict(vars(self))
 
     def _reset(self) -> None:

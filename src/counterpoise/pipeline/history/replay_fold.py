@@ -19,10 +19,22 @@ from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.inputs import Inputs, Planned, inputs_of, replayable
-from counterpoise.pipeline.history.owners import Handover
+from counterpoise.pipeline.history.protocol_fold import Handover
 from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
 
-__all__ = ["BY_LAG", "CLOSED_LOOP", "OBSERVED", "REPLAY", "STEP_COLUMNS", "Replay", "ReplayFold", "comparable"]
+__all__ = [
+    "BY_LAG",
+    "CLOSED_LOOP",
+    "EPOCH_TYPE",
+    "OBSERVED",
+    "REPLAY",
+    "STEP_COLUMNS",
+    "Replay",
+    "ReplayFold",
+    "as_generation",
+    "comparable",
+    "is_epoch",
+]
 
 OBSERVED = "observed"
 REPLAY = "replay"
@@ -74,7 +86,7 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
 class ReplayFold:
     """The fold of one group's generations, in log order, to their replays. A generation is replayed when the next one is known.
 
-    Rows come from `group_generations` or `epochs.as_generation`. `classic_step` (with `STEP_COLUMNS`) must be set on all classic
+    Rows come from `group_generations` or `as_generation`. `classic_step` (with `STEP_COLUMNS`) must be set on all classic
     rows or on none. `plans` is a cache shared between groups. Memory is `plans` and three generations. To continue from `state`,
     use the same strategies and first feed the row that was `last`.
     """
@@ -193,3 +205,39 @@ def _is_recorded(inputs: Inputs, owner: Int32) -> bool:
     """Whether the first round of a plan is the assignment in the record."""
     first = withhold(inputs.problem, owner) if inputs.kind == "cooperative" else owner
     return inputs.duplicates == 0 and bool(np.array_equal(first, inputs.recorded))
+
+
+_ENDED = ("deleted", "migrated")
+EPOCH_TYPE = "consumer"
+"""Type of groups whose assignor is the broker and whose members consume partitions. Each of their steps is a generation."""
+_OF_STEP = ("incarnation", "kind", "protocol_kind", "generation")
+
+
+def is_epoch(step: Row) -> bool:
+    """Whether a row of `rebalances` is a generation of a KIP-848 group."""
+    return bool(step["group_type"] == EPOCH_TYPE)
+
+
+def as_generation(step: Row) -> dict[str, Any]:
+    """A row of `rebalances` for which `is_epoch` is true, as a row of `group_generations` with its `step`.
+
+    If `subscriptions` is null the topics of members are unknown, and the generation is not `replayable`. Members do not report
+    what they own: they own what the previous generation assigned.
+    """
+    of_member = {one["member_id"]: one for one in step["subscriptions"] or ()}
+    members = []
+    for member in step["assignment"] or ():
+        own = of_member.get(member["member_id"], {"group_instance_id": None, "topics": None})
+        members.append({**member, "group_instance_id": own["group_instance_id"], "topics": own["topics"]})
+    return {
+        **{name: step[name] for name in ("group_id", "log_partition", "log_offset", "log_ts", "generation", "protocol")},
+        "protocol_type": "consumer",
+        "leader": None,
+        "leader_library": None,
+        "state_ts": None,
+        "deleted": step["kind"] in _ENDED,
+        "members": members,
+        "lag": step.get("lag"),
+        "recreated": step.get("recreated"),
+        "step": {name: step[name] for name in _OF_STEP},
+    }

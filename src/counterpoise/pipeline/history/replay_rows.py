@@ -1,19 +1,86 @@
-"""Replays as rows of the tables `replays` and `metrics`."""
+"""Replays as rows of the tables `replays` and `metrics`: nested assignments, figures, and skewed topics by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from counterpoise.metrics import Metrics
-from counterpoise.pipeline.history.arrow_assignments import assignments
-from counterpoise.pipeline.history.replay_fold import Replay
-from counterpoise.pipeline.history.topic_skew import skew_of
-from counterpoise.pipeline.schemas import MEASURED_REPLAYS
+from counterpoise.metrics.runs import within_topics
+from counterpoise.model.arrays import ranks_in_runs
+from counterpoise.model.problem import Int32, Int64
+from counterpoise.pipeline.arrays import run_starts
+from counterpoise.pipeline.history.inputs import Inputs
+from counterpoise.pipeline.history.replay_fold import OBSERVED, Replay
+from counterpoise.pipeline.schemas import ASSIGNMENT, MEASURED_REPLAYS
 
-__all__ = ["MEASURED_REPLAYS", "PendingReplays", "replay_batch"]
+__all__ = ["MEASURED_REPLAYS", "PendingReplays", "Plan", "Skew", "assignments", "replay_batch", "skew_of", "topic_skew"]
+
+Plan = tuple[Inputs, Int32]
+"""The input of a generation, and the owner of each partition, int32[P]; negative: none."""
+_TOPIC_PARTITIONS = ASSIGNMENT.value_type.field("assigned").type
+
+
+def assignments(plans: Sequence[Plan]) -> pa.Array:
+    """One list per plan: every member in code order with its topics in code order, partitions ascending.
+
+    O(P log P) in NumPy for all plans together; Python loops are over plans, members and topics only.
+    """
+    index, lengths, topic, runs = _runs(plans)
+    lists = _lists(pa.array(index.astype(np.int32)), lengths)
+    topics = _texts([inputs.topic_names for inputs, _ in plans]).take(pa.array(topic))
+    entries = pa.StructArray.from_arrays([topics, lists], fields=list(_TOPIC_PARTITIONS.value_type))
+    assigned = _lists(entries, runs)
+    members = _texts([inputs.member_ids for inputs, _ in plans])
+    clients = _texts([inputs.client_ids for inputs, _ in plans])
+    rows = pa.StructArray.from_arrays([members, clients, assigned], fields=list(ASSIGNMENT.value_type))
+    return _lists(rows, np.array([inputs.problem.n_members for inputs, _ in plans], np.int64))
+
+
+def _runs(plans: Sequence[Plan]) -> tuple[Int64, Int64, Int64, Int64]:
+    """(partition indices by owner and topic, length of each run, topic of each run, runs per member).
+
+    Members and topics are numbered through over all plans.
+    """
+    if not plans:
+        return tuple(np.zeros(0, np.int64) for _ in range(4))  # type: ignore[return-value]
+    owners = np.concatenate([owner for _, owner in plans]).astype(np.int64)
+    starts = [inputs.problem.topic_start for inputs, _ in plans]
+    size = np.concatenate([start[1:] - start[:-1] for start in starts])
+    members = np.array([inputs.problem.n_members for inputs, _ in plans])
+    topic = np.repeat(np.arange(len(size)), size)
+    index = ranks_in_runs(size)
+    first_member = np.repeat(np.cumsum(members) - members, [int(start[-1]) for start in starts])
+    held = np.flatnonzero(owners >= 0)
+    order = held[np.argsort((owners + first_member)[held], kind="stable")]
+    owner, topic = (owners + first_member)[order], topic[order]
+    first = run_starts(owner, topic)
+    length = np.diff(np.append(first, len(order)))
+    runs = np.bincount(owner[first], minlength=int(members.sum())).astype(np.int64)
+    return index[order], length, topic[first], runs
+
+
+def _texts(lists: Sequence[Sequence[str | None]]) -> pa.Array:
+    """The texts of all lists, end to end. Plans of one generation share their lists, so each list is converted once."""
+    begins: dict[int, int] = {}
+    distinct: list[str | None] = []
+    for one in lists:
+        if id(one) not in begins:
+            begins[id(one)] = len(distinct)
+            distinct += one
+    length = np.array([len(one) for one in lists], np.int64)
+    shift = np.array([begins[id(one)] for one in lists], np.int64) - (np.cumsum(length) - length)
+    return pa.array(distinct, pa.string()).take(pa.array(np.arange(int(length.sum())) + np.repeat(shift, length)))
+
+
+def _lists(values: pa.Array, lengths: Int64) -> pa.Array:
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
 
 _BATCH = 1024
 _OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
@@ -72,4 +139,54 @@ def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:
         "lag_unknown": [replay.inputs.lag_unknown for replay in replays_],
         "n_skewed_topics": [None if skew is None else skew.topics for skew in skews],
         "skewed_topics": [None if skew is None else skew.worst for skew in skews],
+    }
+
+
+_LEAST = 2
+"""A topic is skewed if two subscribers differ by at least so many partitions: a difference of one cannot always be avoided."""
+_NAMED = 3
+"""Maximal number of topics that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """The skewed topics of a plan."""
+
+    topics: int  # Number of skewed topics
+    # ``topic, most, fewest, most_client, fewest_client`` of those with the largest difference, then by name
+    worst: Sequence[dict[str, Any]]
+
+
+_EVEN = Skew(0, ())
+
+
+def skew_of(replay: Replay) -> Skew | None:
+    """The skew of the observed plan; None for other plans, which have `max_topic_spread` only."""
+    if replay.name != OBSERVED:
+        return None
+    # Nearly all plans are even, which the metrics show at no cost.
+    return _EVEN if replay.metrics.max_topic_spread < _LEAST else topic_skew(replay.inputs, replay.owner)
+
+
+def topic_skew(inputs: Inputs, owner: Int32) -> Skew:
+    """The skew of a plan."""
+    spread = within_topics(inputs.problem, owner)
+    skewed = np.flatnonzero(spread >= _LEAST)
+    worst = skewed[np.argsort(-spread[skewed], kind="stable")][:_NAMED]  # topics are in the order of their names
+    return Skew(len(skewed), [_most_and_fewest(inputs, owner, topic) for topic in worst.tolist()])
+
+
+def _most_and_fewest(inputs: Inputs, owner: Int32, topic: int) -> dict[str, Any]:
+    """The members with most and with fewest partitions of a topic; ties by member id."""
+    problem = inputs.problem
+    mine = owner[problem.topic_start[topic] : problem.topic_start[topic + 1]]
+    members = problem.subscriber[problem.subscriber_start[topic] : problem.subscriber_start[topic + 1]]
+    held = np.bincount(mine[mine >= 0], minlength=problem.n_members)[members]
+    most, fewest = int(held.argmax()), int(held.argmin())
+    return {
+        "topic": inputs.topic_names[topic],
+        "most": int(held[most]),
+        "fewest": int(held[fewest]),
+        "most_client": inputs.client_ids[members[most]],
+        "fewest_client": inputs.client_ids[members[fewest]],
     }

@@ -10,8 +10,7 @@ from hashlib import blake2b
 from statistics import median
 from typing import Any
 
-import numpy as np
-
+from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["STORM_WINDOW", "StepFigures"]
@@ -52,15 +51,12 @@ class StepFigures:
         self._failed: tuple[int | None, datetime | None] = (None, None)
         self._restarted: Counter[str] = Counter()
         self._leavers: Counter[str] = Counter()
-        if state:
-            vars(self).update(state)
-            self._members = set(state["_members"].tolist())
+        restore(self, state)
 
     @property
     def state(self) -> dict[str, Any]:
-        """The figures, for `fold_state.to_text`; empty before the first step."""
-        members = np.array(sorted(self._members), np.int64)
-        return {} if self._last is None else {**vars(self), "_members": members}
+        """The figures, for `fold_state.encode_state`; empty before the first step."""
+        return {} if self._last is None else vars(self)
 
     def add(self, step: Row) -> None:
         """Add the next step."""

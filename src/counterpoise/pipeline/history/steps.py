@@ -17,8 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ModernFold
-from counterpoise.pipeline.history.owners import Handover
-from counterpoise.pipeline.records.generations import portions
+from counterpoise.pipeline.history.protocol_fold import Handover
+from counterpoise.pipeline.records.group_records import portions
 from counterpoise.pipeline.schemas import REBALANCES
 
 __all__ = ["StepsFold", "rebalances", "steps_of_group"]
@@ -56,7 +56,8 @@ class StepsFold:
     """The fold of one group's classic and modern records, in log order, to its steps; restored from `state` if given.
 
     "Modern": consumer (KIP-848), share and streams groups. "Classic": groups with a leader. A group that is deleted and, in the
-    same batch of the log, continues under the other protocol was migrated.
+    same batch of the log, continues under the other protocol was migrated. A step of a modern group may be finished after later
+    steps of the classic protocol; these wait for it.
 
     `on_modern_step(step)` is called before `settle_ms` and a migration are known, `on_classic_step(record, step)` at each record.
     """
@@ -71,22 +72,34 @@ class StepsFold:
         self._classic = ClassicFold(saved.get("classic"))
         self._modern = ModernFold(saved.get("modern"))
         self._deletion: dict[str, Any] | None = saved.get("deletion")
+        self._waiting: list[dict[str, Any]] = saved.get("waiting", [])  # finished steps after one that is not finished
         self._handover: Handover = saved.get("handover") or self._classic.handover
         self._on_modern_step, self._on_classic_step = on_modern_step, on_classic_step
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state, for `fold_state.to_text`."""
+        """The state, for `fold_state.encode_state`."""
         folds = {"classic": self._classic.state, "modern": self._modern.state}
-        return {**folds, "deletion": self._deletion, "handover": self._handover}
+        return {**folds, "deletion": self._deletion, "waiting": self._waiting, "handover": self._handover}
 
     @property
     def unnamed(self) -> list[str]:
         """Topic ids without a known name: steps have the id instead."""
         return self._modern.unnamed
 
-    def feed(self, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the steps that a record finishes."""
+    def feed(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The steps that a record finishes, in log order."""
+        finished = [*self._waiting, *self._finished(row)]
+        first = min(map(_place, self._changing), default=None) if finished else None
+        self._waiting = [step for step in finished if first is not None and _place(step) >= first]
+        return sorted((step for step in finished if first is None or _place(step) < first), key=_place)
+
+    @property
+    def _changing(self) -> list[dict[str, Any]]:
+        """The steps that later records may change."""
+        return [step for step in (self._modern.unfinished, self._deletion) if step is not None]
+
+    def _finished(self, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         is_modern = row["record_type"] is not None
         if row["record_type"] == NAMES:
             self._modern.feed(row)
@@ -122,11 +135,9 @@ class StepsFold:
                     self._on_modern_step(step)
         return steps
 
-    def unfinished(self) -> Iterator[dict[str, Any]]:
-        """Yield copies of the steps that later records may change; the fold can continue."""
-        for step in (self._modern.unfinished, self._deletion):
-            if step is not None:
-                yield dict(step)
+    def unfinished(self) -> list[dict[str, Any]]:
+        """Copies of the steps that are not returned yet, in log order; the fold can continue."""
+        return sorted(map(dict, [*self._waiting, *self._changing]), key=_place)
 
 
 _OF_GROUP = (None, *GROUP_RECORDS)
@@ -135,6 +146,10 @@ _MIGRATED: dict[bool, dict[str, Any]] = {
     to_modern: {"kind": "migrated", "cause": "protocol", "left": [], "detail": f"the group was {words}"}
     for to_modern, words in ((True, "upgraded to the consumer protocol"), (False, "downgraded to the classic protocol"))
 }
+
+
+def _place(step: Mapping[str, Any]) -> tuple[int, int]:
+    return step["log_partition"], step["log_offset"]
 
 
 def _is_migrated(step: Mapping[str, Any], following: Mapping[str, Any], to_modern: bool) -> bool:

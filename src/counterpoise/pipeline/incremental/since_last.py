@@ -88,7 +88,8 @@ class Update:
         changed = (file for file in source.files.records if last.files.get(file) != now[file])
         ends = samples_of(source.files, new_file, self._scope.window, before, last.watermark)
         return ClusterInput(
-            replace(source, files=replace(source.files, records=tuple(changed))),
+            source,
+            tuple(changed),
             ends,
             begin={int(partition): at for partition, at in last.positions.items()},
             # Samples come in the order of time: no later one is between earlier commits.
@@ -145,7 +146,7 @@ class Update:
                 if offset >= now.positions.get(str(partition), 0):
                     now.positions[str(partition)], now.stamps[str(partition)] = offset + 1, time
         now.end = max((at for at in (last.end, engine.last_record_time(name)) if at is not None), default=None)
-        now.read = last.read | read_until(engine.clusters[name].source.files, now.positions)
+        now.read = last.read | read_until(engine.clusters[name].record_files, now.positions)
         now.watermark = watermark_of(engine.clusters[name].ends, now.read, now.end, last.watermark)
         now.buckets, now.names = engine.clusters[name].buckets, dict(sorted(engine.topic_names().items()))
 

@@ -39,14 +39,14 @@ def first_record(files: CaptureFiles) -> int | None:
     return min(known, default=None) if len(known) == len(spans) else None
 
 
-def read_until(files: CaptureFiles, positions: Mapping[str, int]) -> dict[str, int]:
+def read_until(files: Sequence[str], positions: Mapping[str, int]) -> dict[str, int]:
     """Log partition -> the next offset to read. It may exceed `positions`: markers and aborted records are not delivered.
 
-    `positions`: log partition -> the offset after the last record that was read. Files that `counterpoise capture` wrote have
-    positions in their footers.
+    `positions`: log partition -> the offset after the last record that was read. `files` of records that `counterpoise capture`
+    wrote have positions in their footers.
     """
     recorded = dict(positions)
-    for about in parquet_footers(files.records):
+    for about in parquet_footers(files):
         state = json.loads((about.metadata or {}).get(STATE_KEY, b"{}"))
         for index, offset in state.get(OFFSETS_TOPIC, {}).items():
             recorded[index] = max(int(offset), recorded.get(index, 0))

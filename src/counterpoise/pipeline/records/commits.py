@@ -10,19 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.pipeline.records.place import LATEST_MS
-from counterpoise.pipeline.schemas import OFFSET_COMMITS
+from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.wire.columns import BinaryColumn, pack_slices
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 from counterpoise.wire.offsets_topic.values import uuid_text
 
-__all__ = ["CODED_COLUMNS", "COMMIT_COLUMNS", "binary_column", "coded_commits", "strings"]
+__all__ = ["CODED_COLUMNS", "binary_column", "coded_commits", "strings"]
 
 _UTC_US = pa.timestamp("us", tz="UTC")
-COMMIT_COLUMNS = OFFSET_COMMITS.remove(0)
-"""`OFFSET_COMMITS` without the cluster."""
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-CODED_COLUMNS = pa.schema([(field.name, _TEXT if pa.types.is_string(field.type) else field.type) for field in COMMIT_COLUMNS])
-"""The same with dictionary-encoded texts: Parquet writes the codes without a pass over the rows."""
+CODED_COLUMNS = pa.schema(
+    [(field.name, _TEXT if pa.types.is_string(field.type) else field.type) for field in COLUMNS["offset_commits"]]
+)
+"""The columns of `offset_commits` with dictionary-encoded texts: Parquet writes the codes without a pass over the rows."""
 
 
 def binary_column(array: pa.Array) -> BinaryColumn:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from counterpoise.pipeline.records.generations import generation_row
-from counterpoise.pipeline.records.modern import modern_row
+from counterpoise.pipeline.records.group_records import generation_row, modern_row
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.read import are_commits, plain
 from counterpoise.wire.offsets_topic.records import decode_record

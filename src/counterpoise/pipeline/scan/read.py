@@ -1,9 +1,10 @@
-"""Batches of raw records: read from an input split, and filtered."""
+"""Input splits and their rows: row groups of Parquet files, planned by footers, read as batches of raw records and filtered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,86 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.pipeline.records.place import PLACE
-from counterpoise.pipeline.scan.splits import InputSplit
-from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, statistics_of, time_span
 from counterpoise.pipeline.storage.files import parquet_footers
 
-__all__ = ["RAW", "RAW_SCHEMA", "Window", "are_commits", "newest_of_keys", "plain", "raw_batches", "rows_from"]
+__all__ = [
+    "RAW",
+    "RAW_SCHEMA",
+    "InputSplit",
+    "Window",
+    "are_commits",
+    "newest_of_keys",
+    "plain",
+    "plan_splits",
+    "raw_batches",
+    "rows_from",
+    "splits_before",
+]
+
+_LEAST_ROWS, _MOST_ROWS = 200_000, 1_250_000
+_MOST_PARTITIONS = 10_000
+
+
+InputSplit: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+"""What one scan task reads: files of one cluster and their row groups, in the order of the files."""
+
+
+def plan_splits(
+    files: Mapping[str, Sequence[str]], at_least: int, begins: Mapping[str, Mapping[int, int]]
+) -> tuple[dict[str, list[InputSplit]], int]:
+    """Splits of each cluster's files of records, of 1.25 million rows at most, and the number of their rows.
+
+    The last splits are smaller, so all cores end together. `begins`: cluster -> `ClusterInput.begin`; row groups before it by
+    their statistics are skipped.
+    """
+    sizes = {
+        name: [
+            (file, at, about.row_group(at).num_rows)
+            for file, about in zip(listed, parquet_footers(listed), strict=True)
+            for at in range(about.num_row_groups)
+            if not _is_before(about, at, begins.get(name, {}))
+        ]
+        for name, listed in files.items()
+    }
+    whole = left = sum(rows for listed in sizes.values() for _, _, rows in listed)
+    splits: dict[str, list[InputSplit]] = {name: [] for name in files}
+    for name, groups in sizes.items():
+        while groups:
+            most = min(_MOST_ROWS, max(_LEAST_ROWS, -(-left // max(at_least, 1))))
+            count = max(1, sum(rows <= most * 1.2 for rows in accumulate(rows for *_, rows in groups)))
+            part: dict[str, list[int]] = {}
+            for file, at, rows in groups[:count]:
+                part.setdefault(file, []).append(at)
+                left -= rows
+            del groups[:count]
+            splits[name].append(tuple((file, tuple(numbers)) for file, numbers in part.items()))
+    return splits, whole
+
+
+def splits_before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
+    """The splits without row groups that hold no records before a time, by their statistics."""
+    cut = []
+    for split in splits:
+        kept = []
+        for (file, groups), about in zip(split, parquet_footers([file for file, _ in split]), strict=True):
+            span = {at: time_span(about.row_group(at), "timestamp") for at in groups}
+            numbers = tuple(at for at, known in span.items() if known is None or known[0] < time)
+            kept += [(file, numbers)] if numbers else []
+        if kept:
+            cut.append(tuple(kept))
+    return cut
+
+
+def _is_before(about: Any, at: int, begin: Mapping[int, int]) -> bool:
+    """Whether all records of a row group are before `begin`, by its statistics."""
+    group = about.row_group(at)
+    partition, offset = statistics_of(group, "partition"), statistics_of(group, "offset")
+    if not begin or partition is None or offset is None:
+        return False
+    possible = range(partition.min, partition.max + 1)
+    return len(possible) <= _MOST_PARTITIONS and all(offset.max < begin.get(one, 0) for one in possible)
+
 
 RAW = ("key", "value", *PLACE)
 RAW_SCHEMA = pa.schema(list(RAW_TYPES.items()))
@@ -31,7 +107,7 @@ def raw_batches(split: InputSplit) -> Iterator[pa.RecordBatch]:
 
     Row groups are read one by one, in equal batches: a batch across two row groups took a third more time, and memory.
     """
-    for file, groups in split.groups:
+    for file, groups in split:
         about = parquet_footers([file])[0]  # a capture may replace a file under its name
         for group in groups:
             rows = about.row_group(group)
@@ -60,7 +136,7 @@ Window = tuple[int | None, int | None]
 
 
 def rows_from(batch: pa.RecordBatch, begin: Mapping[int, int], window: Window = (None, None)) -> pa.RecordBatch:
-    """The rows of a batch from the first offsets of `InputSplit.begin` on, and in a window of time."""
+    """The rows of a batch from the first offsets of `ClusterInput.begin` on, and in a window of time."""
     since, until = window
     if since is not None or until is not None:
         time = batch.column("timestamp").cast(pa.int64())

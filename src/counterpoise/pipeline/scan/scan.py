@@ -10,6 +10,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import compress, pairwise
 from typing import Any
 
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.arrays import run_starts, slices, widened
 from counterpoise.pipeline.records.commits import CODED_COLUMNS
-from counterpoise.pipeline.records.errors import ERROR_COLUMNS, error_rows
+from counterpoise.pipeline.records.group_records import error_rows
 from counterpoise.pipeline.records.place import PLACE
 from counterpoise.pipeline.scan.aggregation import NEVER, AggregateBuffer, Aggregates, aggregate_table
 from counterpoise.pipeline.scan.group_filter import GroupFilter
@@ -30,8 +31,7 @@ from counterpoise.pipeline.scan.offset_spans import OffsetSpans
 from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, plain, rows_from
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, bucket_of, manifest_block, to_stream
 from counterpoise.pipeline.stored.transaction import NewFiles
-from counterpoise.pipeline.tables.by_day import ByDay
-from counterpoise.pipeline.tables.day_rows import DayRows
+from counterpoise.pipeline.stored.writers import TableWriter
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 
 __all__ = ["ScanSpec", "group_of", "scan"]
@@ -92,10 +92,9 @@ class _Scan:
     def __init__(self, spec: ScanSpec) -> None:
         self._spec = spec
         self._keys = KeyDictionary(None if spec.groups.everyone else spec.groups.fitting)
-        self._days = ByDay(
-            spec.files.of("offset_commits", spec.cluster), CODED_COLUMNS, _RISING, spanned=_SPANNED, salt=spec.salt
-        )
-        self._errors = DayRows(spec.files.of("decode_errors", spec.cluster), ERROR_COLUMNS, salt=spec.salt)
+        writer = partial(TableWriter, spec.files, spec.cluster, salt=spec.salt)
+        self._commits = writer("offset_commits", schema=CODED_COLUMNS, rising=_RISING, spanned=_SPANNED)
+        self._errors = writer("decode_errors")
         self._held = AggregateBuffer()
         self._ids: dict[str, int] = {}
         self._records: list[pa.RecordBatch] = []
@@ -118,7 +117,7 @@ class _Scan:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._days.__exit__(*error)
+        self._commits.__exit__(*error)
         self._errors.__exit__(*error)
 
     @property
@@ -136,7 +135,7 @@ class _Scan:
             "names": sorted(self._names),
             "flushes": self._flushes,
             "bytes": self._bytes,
-            "tables": {"offset_commits": self._days.manifest, "decode_errors": self._errors.manifest},
+            "tables": {"offset_commits": self._commits.manifest, "decode_errors": self._errors.manifest},
         }
 
     def add(self, batch: pa.RecordBatch) -> Iterator[list[Block]]:
@@ -159,7 +158,7 @@ class _Scan:
         if len(chosen) < good.num_rows:
             good, time, before = good.take(pa.array(chosen)), time[chosen], before[chosen]
         if good.num_rows:
-            self._days.write(good, time)
+            self._commits.write(good)
             self._aggregate(good, decoded, chosen, time, before)
         del good, decoded, batch
         if self._record_bytes > _RECORD_BYTES or self._keys.full or self._held.full:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,44 +25,36 @@ __all__ = ["DEAD_S", "WriterLock"]
 DEAD_S = 60.0
 """A holder whose object is older than this is dead."""
 _REFRESH_S = 15.0
-_LOCAL_WAIT_S, _STORE_WAIT_S = 0.05, 0.5
 
 
 class WriterLock:
-    """A lock file in a folder, created if missing; or lock objects in a folder of an object store that must hold nothing else.
-
-    A process that inherits the locked `file` on a disk keeps the lock.
-    """
+    """A lock file in a folder, created if missing; or lock objects in a folder of an object store that must hold nothing else."""
 
     def __init__(self, folder: str, refused: str) -> None:
         self._folder, self._refused = absolute(folder), refused
         self._name, self._number = uuid4().hex, 0
         self._guard = threading.Lock()
         self._done = threading.Event()
-        self.file: IO[str] | None = None
+        self._file: IO[str] | None = None
 
     @contextmanager
-    def held(self, patience: float = 0.0) -> Iterator[None]:
+    def held(self) -> Iterator[None]:
         """Within the context, have the lock."""
-        self.acquire(patience)
+        self.acquire()
         try:
             yield
         finally:
             self.release()
 
-    def acquire(self, patience: float = 0.0) -> None:
-        """Acquire the lock; waits `patience` seconds for another writer.
+    def acquire(self) -> None:
+        """Acquire the lock.
 
         Raises `CaptureError`, with the message `refused`, if another writer has the lock; or if the folder cannot be written.
         """
-        until = time.monotonic() + patience
-        while not self._acquired():
-            if time.monotonic() >= until:
-                raise CaptureError(self._refused)
-            # Out of phase with other waiting writers, because their objects would refuse each other again and again.
-            time.sleep(_LOCAL_WAIT_S if is_local(self._folder) else _STORE_WAIT_S * (1 + int(self._name[:4], 16) / 2**16))
+        if not self._acquired():
+            raise CaptureError(self._refused)
         self._done.clear()
-        if self.file is None:
+        if self._file is None:
             threading.Thread(target=self._refresh, daemon=True).start()
 
     def check(self) -> None:
@@ -72,16 +63,16 @@ class WriterLock:
         Raises `CaptureError` if another writer took the lock; this one must not write any more.
         """
         with self._guard:
-            if self.file is None and (self._done.is_set() or not self._renewed()):
+            if self._file is None and (self._done.is_set() or not self._renewed()):
                 raise CaptureError(f"{self._refused}; this one did not renew its lock for a minute")
 
     def release(self) -> None:
         """Release the lock."""
         self._done.set()
         with self._guard, suppress(CaptureError):
-            if self.file is not None:
-                self.file.close()
-                self.file = None
+            if self._file is not None:
+                self._file.close()
+                self._file = None
             else:
                 self._delete_own()
 
@@ -116,7 +107,7 @@ class WriterLock:
         except OSError:
             file.close()
             return False
-        self.file = file
+        self._file = file
         return True
 
     def _alone(self) -> bool:

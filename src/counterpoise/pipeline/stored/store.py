@@ -21,14 +21,14 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.schemas import COLUMNS, TABLES
 from counterpoise.pipeline.storage.files import filesystem_of, parquet_file, parquet_writer
 from counterpoise.pipeline.stored import catalog
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, rows_not_in, stored
-from counterpoise.pipeline.stored.tables import NO_DAY, PARTITIONS, by_partition
+from counterpoise.pipeline.stored.tables import NO_DAY, by_partition
 from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
-from counterpoise.pipeline.tables.by_day import NO_TIME, ByDay
+from counterpoise.pipeline.stored.writers import TableWriter
 
 __all__ = [
     "TableFiles", "TablePartitions", "add_to_catalog", "check", "check_cluster_is_new", "empty_file", "frame", "merge", "written",
@@ -140,18 +140,17 @@ def written(table: DataFrame, name: str, files: NewFiles) -> dict[str, list[str]
 
 
 def _write(name: str, files: NewFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    writers: dict[str, ByDay] = {}
-    schema = _columns(name)
+    writers: dict[str, TableWriter] = {}
+    schema = COLUMNS[name].append(pa.field("date", pa.date32()))
     with ExitStack() as stack:
         for batch in batches:
             for cluster in batch.column("cluster").unique().to_pylist():
                 if cluster not in writers:
-                    writers[cluster] = stack.enter_context(ByDay(files.of(name, cluster), schema))
+                    writers[cluster] = stack.enter_context(TableWriter(files, cluster, name, "date"))
                 mine = batch.filter(pc.equal(batch.column("cluster"), cluster))
                 columns = [_cast(mine.column(field.name), field) for field in schema]
-                midnight = mine.column("date").cast(pa.timestamp("us")).cast(pa.int64()).fill_null(NO_TIME)
-                writers[cluster].write(pa.RecordBatch.from_arrays(columns, schema=schema), midnight.to_numpy())
-    added = [file for one in writers.values() for file in one.files.values()]
+                writers[cluster].write(pa.RecordBatch.from_arrays(columns, schema=schema))
+    added = [file for one in writers.values() for file in one.manifest["days"].values()]
     yield pa.RecordBatch.from_arrays([pa.array(added, pa.string())], names=["file"])
 
 
@@ -159,15 +158,10 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     return column if column.type == field.type else column.cast(field.type)
 
 
-def _columns(name: str) -> pa.Schema:
-    """The schema of the files: without the columns that are in the path."""
-    return pa.schema([field for field in TABLES[name] if field.name not in PARTITIONS])
-
-
 def empty_file(name: str, cluster: str, day: str, files: NewFiles) -> str:
     """Write a file without rows, from which other engines read the columns of an empty table."""
     file = files.table_file(name, cluster, day)
-    with parquet_writer(file, _columns(name)):
+    with parquet_writer(file, COLUMNS[name]):
         pass
     return file
 

@@ -9,10 +9,9 @@ engines that read folders without the manifest (Spark, DuckDB) see half a change
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -48,10 +47,6 @@ class NewFiles:
     writer: str = "00000000"  # Eight hexadecimal digits that identify the writer
     hidden: bool = False  # The names are hidden from readers that do not use the manifest
     state: str | None = None  # The folder of state files; default: in `out`
-
-    def of(self, table: str, cluster: str) -> Callable[[str], str]:
-        """`table_file` for the days of one cluster."""
-        return partial(self.table_file, table, cluster)
 
     def table_file(self, table: str, cluster: str, day: str) -> str:
         """A new file of a table's partition; each attempt of a task gets another name."""
@@ -107,12 +102,12 @@ class TableTransaction:
         return self._below(self._final(uri))
 
     @contextmanager
-    def open(self, patience: float = 0.0) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         """Within the context, be the only writer. A transaction of a killed writer is completed if published, else deleted.
 
-        Waits `patience` seconds for another writer. Raises `CaptureError` if it still writes, or the folder cannot be written.
+        Raises `CaptureError` if another writer has it, or the folder cannot be written.
         """
-        with self.lock.held(patience):
+        with self.lock.held():
             manifest = load_manifest(self.out)
             if manifest is None:
                 # Put first, to distinguish files of a failed first run from those of an earlier version.

@@ -12,7 +12,7 @@ from counterpoise.pipeline.synthetic.lives import Person, Step
 from counterpoise.snapshot.names import named
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, encode_assignment, encode_subscription
 from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, RecordType, encode_key
-from counterpoise.wire.offsets_topic.records import VALUES, encode_value
+from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import (
     AssignedTopic,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -34,6 +34,11 @@ RawRecord = tuple[int, bytes, bytes | None]
 
 _WRITES = {"java": (3, None), "librdkafka": (0, b""), "kafka-python": (0, b""), "aiokafka": (0, b"")}
 """Version and user data of the assignments that a leader of each library writes."""
+_MEMBER, _TARGET, _CURRENT = (
+    RecordType.CONSUMER_GROUP_MEMBER_METADATA,
+    RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+)
 
 
 def group_records(plan: GroupPlan, topics: list[TopicPlan], steps: Iterable[Step]) -> Iterator[RawRecord]:
@@ -52,7 +57,7 @@ class _Writer:
         starts = np.cumsum([0] + [topic.partitions for topic in topics])
         self._shape = Problem(1, starts, np.arange(len(topics) + 1), np.zeros(len(topics), np.int32))
         self._names = tuple(topic.name for topic in topics)
-        self._were: dict[str, tuple[TopicPartitionIds, ...]] = {}
+        self._targets: dict[str, tuple[TopicPartitionIds, ...]] = {}
         self.key = encode_key(RecordType.GROUP_METADATA, GroupKey(plan.name))
 
     def classic(self, step: Step) -> Iterator[RawRecord]:
@@ -101,24 +106,22 @@ class _Writer:
         """The epoch of a KIP-848 group: members that joined or left, the epoch, targets, and the epoch of each member."""
         group, now = self._plan.name, {person.member: person for person in step.people}
         targets = dict(zip(now, self._by_id(step), strict=True))
-        for member in sorted(self._were.keys() - now.keys()):
-            for kind in (
-                RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-                RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
-                RecordType.CONSUMER_GROUP_MEMBER_METADATA,
-            ):
-                yield step.begin_ms, encode_key(kind, MemberKey(group, member)), None
-        for member in sorted(now.keys() - self._were.keys()):
-            yield _record(step.begin_ms, MemberKey(group, member), self._about(now[member]))
-        yield _record(step.begin_ms, GroupKey(group), ConsumerGroupMetadataValue(epoch=step.generation))
+        for member in sorted(self._targets.keys() - now.keys()):
+            yield from (_record(step.begin_ms, kind, MemberKey(group, member), None) for kind in (_CURRENT, _TARGET, _MEMBER))
+        for member in sorted(now.keys() - self._targets.keys()):
+            yield _record(step.begin_ms, _MEMBER, MemberKey(group, member), self._about(now[member]))
+        epoch = ConsumerGroupMetadataValue(epoch=step.generation)
+        yield _record(step.begin_ms, RecordType.CONSUMER_GROUP_METADATA, GroupKey(group), epoch)
         for member, target in targets.items():
-            if self._were.get(member) != target:
-                yield _record(step.begin_ms, MemberKey(group, member), TargetAssignmentMemberValue(topic_partitions=target))
-        yield _record(step.begin_ms, GroupKey(group), TargetAssignmentMetadataValue(assignment_epoch=step.generation))
+            if self._targets.get(member) != target:
+                value = TargetAssignmentMemberValue(topic_partitions=target)
+                yield _record(step.begin_ms, _TARGET, MemberKey(group, member), value)
+        assigned = TargetAssignmentMetadataValue(assignment_epoch=step.generation)
+        yield _record(step.begin_ms, RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, GroupKey(group), assigned)
         for member, target in targets.items():
             held = tuple(AssignedTopic(topic_id=one.topic_id, partitions=one.partitions) for one in target)
-            yield _record(step.at_ms, MemberKey(group, member), _reached(step.generation, held))
-        self._were = targets
+            yield _record(step.at_ms, _CURRENT, MemberKey(group, member), _reached(step.generation, held))
+        self._targets = targets
 
     def _about(self, person: Person) -> ConsumerGroupMemberMetadataValue:
         return ConsumerGroupMemberMetadataValue(
@@ -149,9 +152,5 @@ def _reached(epoch: int, held: tuple[AssignedTopic, ...]) -> ConsumerGroupCurren
     )
 
 
-_KINDS: dict[type, RecordType] = {layout.cls: kind for kind, layout in VALUES.items()}
-
-
-def _record(at: int, key: GroupKey | MemberKey, value: Value) -> RawRecord:
-    kind = _KINDS[type(value)]
-    return at, encode_key(kind, key), encode_value(kind, value, 0)
+def _record(at: int, kind: RecordType, key: GroupKey | MemberKey, value: Value | None) -> RawRecord:
+    return at, encode_key(kind, key), None if value is None else encode_value(kind, value, 0)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from counterpoise.errors import WireError
 from counterpoise.wire.columns import BinaryColumn, Bool, Int16, Int32, Int64, UInt8, gather, not_utf8
 from counterpoise.wire.offsets_topic.batch_fields import metadata_at, tail_at
-from counterpoise.wire.offsets_topic.batch_keys import NO_TYPE, KeyColumns, decode_keys
+from counterpoise.wire.offsets_topic.batch_keys import NO_TYPE, KeyColumns
 from counterpoise.wire.offsets_topic.keys import RecordType
 from counterpoise.wire.offsets_topic.records import VALUES, Fault, decode_value
 from counterpoise.wire.offsets_topic.values import ZERO_UUID, LegacyOffsetCommitValue, OffsetCommitValue
@@ -56,8 +56,7 @@ class CommitBatch:
 
 
 def decode_commits(
-    # The distinct keys, as a dictionary encoding gives them (repeats do no harm), or what `decode_keys` gave for them
-    keys: BinaryColumn | KeyColumns,
+    keys: KeyColumns,  # Of the distinct keys
     codes: Int32,  # int32[n]: index into `keys` for every row; -1 = the key is null
     values: BinaryColumn,  # n values; null = tombstone
 ) -> CommitBatch:
@@ -67,9 +66,8 @@ def decode_commits(
 
     O(K + n), vectorised; rows in a form that brokers do not write cost a row-wise decoding each.
     """
-    decoded_keys = keys if isinstance(keys, KeyColumns) else decode_keys(keys)
-    type_of_row = np.append(decoded_keys.record_type, np.int16(NO_TYPE))[codes]
-    fault = np.append(decoded_keys.fault, np.uint8(Fault.NULL_KEY))[codes]
+    type_of_row = np.append(keys.record_type, np.int16(NO_TYPE))[codes]
+    fault = np.append(keys.fault, np.uint8(Fault.NULL_KEY))[codes]
     commit = (fault == Fault.NONE) & (type_of_row >= 0) & (type_of_row <= RecordType.OFFSET_COMMIT)
     row = np.flatnonzero(commit)
     record_type = type_of_row if len(row) == len(codes) else type_of_row[row]
@@ -85,7 +83,7 @@ def decode_commits(
         row, record_type = row[sound], record_type[sound]
         table = {name: column[sound] for name, column in table.items()}
     return CommitBatch(
-        keys=decoded_keys,
+        keys=keys,
         fault=fault,
         rest=np.flatnonzero(~commit),
         row=row,

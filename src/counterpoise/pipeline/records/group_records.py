@@ -1,9 +1,11 @@
-"""Decoder of classic generations: one row per GroupMetadata record, with the subscription and assignment of each member."""
+"""Decoders of group records: rows of `group_generations`, `modern_group_records` and, of damaged records, `decode_errors`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -11,15 +13,13 @@ import pyarrow as pa
 from counterpoise.errors import InvariantError, WireError
 from counterpoise.pipeline.records.libraries import leader_library, library_of
 from counterpoise.pipeline.records.place import LATEST_MS, moment_of, nowhere, place_of
-from counterpoise.pipeline.schemas import GROUP_GENERATIONS
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
-from counterpoise.wire.offsets_topic.records import Record, Tombstone, Undecodable
-from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
+from counterpoise.wire.offsets_topic.keys import MemberKey, RegexKey
+from counterpoise.wire.offsets_topic.records import Record, Tombstone, Undecodable, decode_record
+from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue, uuid_text
 
-__all__ = ["AT_ONCE", "GENERATION_COLUMNS", "generation_row", "member_faults", "portions", "topic_partitions"]
+__all__ = ["AT_ONCE", "error_rows", "generation_row", "member_faults", "modern_row", "payload", "portions", "topic_partitions"]
 
-GENERATION_COLUMNS = GROUP_GENERATIONS.remove(0)
-"""`GROUP_GENERATIONS` without the cluster."""
 AT_ONCE = 1 << 20
 """Bytes of Arrow that are converted to Python objects at once (these take ten to twenty times as much)."""
 _ROWS_AT_ONCE = 64
@@ -37,7 +37,7 @@ def generation_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecoda
     """The row of one record; None: it is no group metadata, or has no place in the log."""
     if isinstance(record, Undecodable) or record.record_type != 2 or nowhere(raw):
         return None
-    return {**place_of(raw), "group_id": record.key.group, **_columns(record)}
+    return {**place_of(raw), "group_id": record.key.group, **_generation_columns(record)}
 
 
 def member_faults(value: object) -> list[str]:
@@ -70,7 +70,7 @@ _UNREAD: Mapping[str, Any] = dict.fromkeys(_READ)
 """Null for the fields of a subscription and an assignment: they are damaged, or the member is no consumer."""
 
 
-def _columns(record: Record | Tombstone) -> dict[str, Any]:
+def _generation_columns(record: Record | Tombstone) -> dict[str, Any]:
     if isinstance(record, Tombstone):
         return {**_TOMBSTONE}
     value = record.value
@@ -153,3 +153,64 @@ def _assignment(data: bytes) -> Assignment | str:
         return decode_assignment(data)
     except WireError as error:
         return str(error)
+
+
+_CLASSIC = (0, 1, 2)
+_OF_MEMBER = ("client_id", "rebalance_timeout_ms")
+_EPOCHS = ("epoch", "assignment_epoch", "member_epoch")
+
+
+def modern_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:
+    """The row of one record, and its `value` as a dict; None: it is a classic one, or has no place in the log."""
+    if isinstance(record, Undecodable) or record.record_type in _CLASSIC or nowhere(raw):
+        return None
+    return {**place_of(raw), "group_id": record.key.group, "record_type": int(record.record_type), **_modern_columns(record)}
+
+
+def _modern_columns(record: Record | Tombstone) -> dict[str, Any]:
+    key = record.key
+    member = key.member if isinstance(key, MemberKey) else None
+    about = {"regex": key.regex} if isinstance(key, RegexKey) else {}
+    if isinstance(record, Tombstone):
+        return {"member_id": member, "payload": json.dumps(about) if about else None, "deleted": True, "value": about}
+    value = record.value
+    epoch = next((getattr(value, name) for name in _EPOCHS if hasattr(value, name)), None)
+    whole = {**about, **payload(value)}
+    text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+    of_member = {name: getattr(value, name, None) for name in _OF_MEMBER}
+    return {"member_id": member, "epoch": epoch, "payload": text, "deleted": False, "value": whole, **of_member}
+
+
+def payload(value: Any) -> Any:
+    """A decoded value as JSON types: topic ids as Kafka writes them (22 characters), other bytes in hex."""
+    names = _fields(value.__class__)
+    return _field("", value) if names is None else {name: _field(name, getattr(value, name)) for name in names}
+
+
+def _field(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, bytes):
+        return uuid_text(value) if name == "topic_id" else value.hex()
+    if isinstance(value, tuple | list):
+        return [_field(name, one) for one in value]
+    return value if _fields(value.__class__) is None else payload(value)
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...] | None:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
+
+
+def error_rows(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the errors of one record: nearly always none. Without `record` the raw record is decoded here."""
+    record = decode_record(raw["key"], raw["value"]) if record is None else record
+    if isinstance(record, Undecodable):
+        kind, version, reasons = record.record_type, record.value_version, [record.reason]
+    else:
+        kind, version = int(record.record_type), record.version if isinstance(record, Record) else None
+        faults = member_faults(record.value) if isinstance(record, Record) else []
+        reasons = [reason] if (reason := nowhere(raw)) else faults
+    for reason in reasons:
+        about = {"record_type": kind, "value_version": version, "reason": reason}
+        yield {**place_of(raw), "key": raw["key"], "value": raw["value"], **about}

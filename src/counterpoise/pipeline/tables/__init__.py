@@ -1,1 +1,0 @@
-"""Writers of table files in tasks."""
