@@ -141,8 +141,8 @@ def _read_segments(segments: Path, out: str) -> tuple[SegmentCounts | DumpCounts
     from counterpoise.pipeline.capture.backup.segments import from_segments
 
     found = from_segments(segments, out)
-    where = f"{found.segments} segments of {found.partitions} partitions"
-    return found, f"{where}; {found.aborted} aborted, {found.undecided} undecided, {found.unreadable} damaged stretches"
+    where = f"{found.segments} segments of {found.partitions} partitions; {found.aborted} of aborted"
+    return found, f"{where} and {found.undecided} of open transactions, {found.unreadable} damaged stretches"
 
 
 def _read_dump(dump: Path, out: str) -> tuple[SegmentCounts | DumpCounts, str]:
@@ -152,7 +152,7 @@ def _read_dump(dump: Path, out: str) -> tuple[SegmentCounts | DumpCounts, str]:
         raise OptionError(f"{dump}: no such file; give the text that kafka-dump-log --offsets-decoder printed")
     found = from_dump(dump, out)
     rest = f"{found.partial} in part, {found.unreadable} unreadable"
-    return found, f"{found.segments} segments; {found.aborted} aborted, {found.undecided} undecided, {rest}"
+    return found, f"{found.segments} segments; {found.aborted} of aborted and {found.undecided} of open transactions, {rest}"
 
 
 def _print_read(found: SegmentCounts | DumpCounts, words: str, out: str, as_json: bool) -> None:

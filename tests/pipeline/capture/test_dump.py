@@ -255,7 +255,7 @@ def test_text_made_with_other_options_is_refused(tmp_path: Path, old: str, new: 
 def test_the_command_prints_what_it_found(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["capture", "--from-dump", str(NEW), "--out", str(tmp_path / "out")])
     assert done.exit_code == 0
-    assert "31 records from 4 segments; 1 aborted, 0 undecided, 0 in part, 0 unreadable" in done.stdout
+    assert "31 records from 4 segments; 1 of aborted and 0 of open transactions, 0 in part, 0 unreadable" in done.stdout
     again = CliRunner().invoke(app, ["capture", "--from-dump", str(NEW), "--out", str(tmp_path / "out")])
     assert "holds a capture already" in again.stderr
     other = CliRunner().invoke(app, ["capture", "--from-dump", str(DATA.parents[1] / "java.py"), "--out", str(tmp_path / "x")])
