@@ -2,7 +2,7 @@
 
 | state | a partition is in it if |
 |---|---|
-| losing_data | records are lost (`_is_lost`), or will be within `_HORIZON` at the present rates |
+| losing_data | records are lost (`_is_lost`), or will be within an hour at the present rates |
 | unowned | records wait and no member owns it |
 | stalled, stopped | records wait and the committed offset stays, longer than usual, with and without commits |
 | falling_behind, catching_up | the lag at commits rises, or falls (`health_trend`) |
@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
-from counterpoise.pipeline.fold.health_owners import BUSY_FOR, Owners
+from counterpoise.pipeline.fold.health_owners import Owners
+from counterpoise.pipeline.fold.health_rules import FEW, GROWS, HOUR, LEAST, RECORDS, SEVERAL, SHRINKS, WAITING
 from counterpoise.pipeline.fold.health_state import STATES, Health, Points
 from counterpoise.pipeline.fold.health_trend import CATCHING, FALLING, BusyOwner, follow
 
@@ -32,20 +33,6 @@ __all__ = ["last_seen", "next_health", "waiting"]
 
 UNKNOWN, OK, CATCHING_UP, FALLING_BEHIND, STOPPED, STALLED, UNOWNED, LOSING_DATA = range(len(STATES))
 _SECOND = 1e6
-_HORIZON = 3600.0
-"""Seconds that are left to a partition that loses data."""
-_LEAST, _GAPS, _SAMPLES, _NO_GAP = 30 * _SECOND, 3, 2, 300 * _SECOND
-"""The patience: at least this long, so many usual gaps, so many times between two samples; the last one if no gap is known."""
-_FEW_WAIT, _NEW_OWNER, _BUSY_OWNER = 10, 5, 2
-"""Factors of the patience: few records wait (fewer than are usually committed at once), a new owner, an owner busy elsewhere."""
-_WAITING = 2
-"""A lag below this is no lag: one offset may be the marker of a transaction, which no consumer commits past."""
-_RECORDS, _CHANGES = 10, 2
-"""The threshold of the lag: at least so many records, so many usual changes."""
-_OFTEN = 1.5
-"""Times between samples: a shorter gap is not known."""
-_FASTER = 1.1
-"""The log's start must move by so much faster than the committed offset to reach it."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +90,7 @@ def next_health(was: Health, rows: Samples, owners: Owners, missed: Bool) -> tup
     time, end, committed = (one.astype(np.float64) for one in (rows.time, rows.end, rows.committed))
     is_new, before, every = rows.committed_at > was.seen, was, time - was.seen
     # What happened while samples are missing is not known: that time counts for nothing.
-    was = was.later(np.where(every > _SAMPLES * was.every, every - was.every, 0))
+    was = was.later(np.where(every > FEW * was.every, every - was.every, 0))
     passed, progress = np.maximum(time - was.seen, 1), committed != was.committed
     committed_at = np.where(is_new, np.maximum(rows.committed_at, was.seen), was.committed_at)
     now, commit = (np.stack((at, end, committed)) for at in (time, committed_at))
@@ -111,10 +98,9 @@ def next_health(was: Health, rows: Samples, owners: Owners, missed: Bool) -> tup
     commit[1] = was.end + np.floor(np.clip((commit[0] - was.seen) / passed, 0, 1) * (end - was.end))
     now[1], commit[1] = np.maximum(end - committed, 0), np.maximum(commit[1] - committed, 0)
     found = _with_usual_values(was, commit, progress)
-    gap, unowned_patience = np.where(np.isfinite(found.gap), found.gap, np.nan), np.fmax(_SAMPLES * passed, _LEAST)
-    # With progress at every sample the gap is not longer than the time between two of them, and may be far shorter.
-    patience = np.fmax(np.where(np.isnan(gap), _NO_GAP, np.where(gap < _OFTEN * passed, 0, _GAPS * gap)), unowned_patience)
-    threshold = np.fmax(_CHANGES * found.change, _RECORDS)
+    unowned_patience, known = np.fmax(FEW * passed, LEAST), np.isfinite(found.gap)
+    patience = np.where(known, np.fmax(FEW * found.gap, unowned_patience), SEVERAL * unowned_patience)
+    threshold = np.fmax(FEW * found.change, RECORDS)
     is_unowned = owners.managed & (rows.owner < 0)
     step = _Step(now, commit, passed, is_new, progress, is_unowned, unowned_patience, patience, threshold)
     found = replace(_with_sample(found, rows, now, commit, progress, owners.busy_at.astype(np.float64)), every=every)
@@ -157,8 +143,8 @@ def _with_usual_values(was: Health, commit: Points, progress: Bool) -> Health:
 
 
 def _usual(old: Float, new: Float, least: float) -> Float:
-    """The new usual value: the observed one, limited to between 0.9 and 3 times the old one (or 3 times `least`)."""
-    return np.where(np.isnan(old), new, np.clip(new, 0.9 * old, 3 * np.maximum(old, least)))
+    """The new usual value: the observed one, limited to between `SHRINKS` and `GROWS` times the old one (at least `least`)."""
+    return np.where(np.isnan(old), new, np.clip(new, SHRINKS * old, GROWS * np.maximum(old, least)))
 
 
 def _with_sample(was: Health, rows: Samples, now: Points, commit: Points, progress: Bool, busy_at: Float) -> Health:
@@ -179,7 +165,7 @@ def _with_sample(was: Health, rows: Samples, now: Points, commit: Points, progre
         moved_to=np.where((start != was.start) & np.isnan(was.moved_first), start, was.moved_to),
         moved_last=np.where(start != was.start, time, was.moved_last),
     )
-    return replace(found, last_progress=np.where(waiting(found) < _WAITING, now, np.where(progress, commit, was.last_progress)))
+    return replace(found, last_progress=np.where(waiting(found) < WAITING, now, np.where(progress, commit, was.last_progress)))
 
 
 def waiting(of: Health) -> Float:
@@ -196,18 +182,18 @@ def _is_overdue(found: Health, step: _Step) -> Bool:
     """Whether records have waited for longer than usual since the last progress."""
     time, last_progress, records = step.now[0], found.last_progress, step.now[1]
     few = (records < found.batch) & ~_commits(found, step)
-    slack = np.where(few, _FEW_WAIT, 1) * np.where(time - found.owned_at < step.patience, _NEW_OWNER, 1)
+    slack = np.where(few, SEVERAL, 1) * np.where(time - found.owned_at < step.patience, SEVERAL, 1)
     # Offsets that no consumer commits past, as those of an aborted transaction, do not become more while nothing is produced.
-    more = (records - last_progress[1] >= _WAITING) | (last_progress[1] > step.threshold)
-    return np.asarray((waiting(found) >= _WAITING) & more & (time - last_progress[0] >= step.patience * slack))
+    more = (records - last_progress[1] >= WAITING) | (last_progress[1] > step.threshold)
+    return np.asarray((waiting(found) >= WAITING) & more & (time - last_progress[0] >= step.patience * slack))
 
 
 def _with_state(was: Health, found: Health, step: _Step, owners: Owners) -> tuple[Health, Points]:
     """The states, and where they begin."""
-    now, time, last_progress, stays = step.now, step.now[0], found.last_progress, (waiting(found) >= _WAITING) & ~step.progress
+    now, time, last_progress, stays = step.now, step.now[0], found.last_progress, (waiting(found) >= WAITING) & ~step.progress
     late, resumed = _is_overdue(found, step), step.progress & (was.state >= STOPPED) & (was.state <= UNOWNED)
     # Its owner has not stopped, but is not done with other partitions: it was busy after this one made progress.
-    recently = time - found.busy_at < np.fmin(_BUSY_OWNER * step.patience, BUSY_FOR)
+    recently = time - found.busy_at < np.fmin(SEVERAL * step.patience, HOUR)
     busy = recently & (found.busy_at > last_progress[0] + step.passed)
     starves = late & busy & (was.state < STOPPED)
     waits = BusyOwner(starves & ~owners.catches_up, starves & owners.catches_up)
@@ -217,12 +203,12 @@ def _with_state(was: Health, found: Health, step: _Step, owners: Owners) -> tupl
     unread = np.where(found.unowned_since[0] > last_progress[0], found.unowned_since, last_progress)
     unowned = (
         step.is_unowned
-        & (waiting(found) >= _WAITING)
+        & (waiting(found) >= WAITING)
         & ((time - unread[0] >= step.unowned_patience) | (stays & (was.state == UNOWNED)))
     )
     left = _left(was, found, stuck | unowned | (found.trend == FALLING) | (was.state == LOSING_DATA), time)
     left = np.where(_is_lost(was, found, step), 0, left)
-    losing = (waiting(found) >= _WAITING) & (left < np.where(was.state == LOSING_DATA, 2, 1) * _HORIZON)
+    losing = (waiting(found) >= WAITING) & (left < HOUR / _SECOND)
     state = np.where(found.trend == FALLING, FALLING_BEHIND, np.where(found.trend == CATCHING, CATCHING_UP, OK))
     state = np.where(stuck, np.where(_commits(found, step), STALLED, STOPPED), state)
     state = np.where(losing, LOSING_DATA, np.where(unowned, UNOWNED, state))
@@ -254,7 +240,7 @@ def _left(was: Health, found: Health, behind: Bool, time: Float) -> Float:
     moved = found.moved_last - found.moved_first
     rate = np.where(moved > 0, (found.start - found.moved_to) / np.maximum(moved, 1), 0)
     read = np.maximum(found.committed - was.begun[2], 0) / np.maximum(time - was.begun[0], 1)
-    reaches = behind & (rate > _FASTER * read)
+    reaches = behind & (rate > read)
     left = np.maximum(found.committed - found.start, 0) / np.where(reaches, rate - read, 1) / _SECOND
     return np.where(reaches, left, np.nan)
 

@@ -17,6 +17,7 @@ from counterpoise.pipeline.fold.health import last_seen, next_health, waiting
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, unit_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
+from counterpoise.pipeline.fold.health_rules import MANY
 from counterpoise.pipeline.fold.health_state import STATES, Health
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_health", "add_seconds", "health_figures", "open_rows"]
 
-_MISSED = 10
-"""A log without a sample for so many times the usual time, while other logs have some, is no longer there."""
 _LISTED, _MILDEST = 5, STATES.index("falling_behind")
 """So many partitions are listed per state, of this state and worse ones."""
 
@@ -83,8 +82,8 @@ def _by_rank(key: Int64) -> Iterator[Int64]:
 
 
 def _missed(of: Health, instants: Int64) -> Float:
-    """The first sample of the cluster that shows that the log is gone, if it has none up to then; nan: none does."""
-    at = np.searchsorted(instants, np.where(np.isnan(of.every), np.inf, of.seen + _MISSED * of.every), "right")
+    """The first sample of the cluster that shows that the log is gone, because it missed `MANY`; nan: none does."""
+    at = np.searchsorted(instants, np.where(np.isnan(of.every), np.inf, of.seen + MANY * of.every), "right")
     return np.append(instants.astype(np.float64), np.nan)[at]
 
 

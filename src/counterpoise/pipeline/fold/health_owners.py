@@ -9,24 +9,21 @@ import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, first_of_runs, last_at, widened
+from counterpoise.pipeline.fold.health_rules import HOUR, RECORDS, SEVERAL
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.lag import Samples
     from counterpoise.pipeline.fold.partitions import PartitionStates
 
-__all__ = ["BUSY_FOR", "Busy", "Owners", "owners_at"]
-
-BUSY_FOR = 3_600_000_000
-"""A member is not busy any more after so many microseconds."""
-_BEHIND, _RECORDS = 3, 10
-"""A member is busy where it makes progress and the lag is at least so many times that progress, and so many records."""
+__all__ = ["Busy", "Owners", "owners_at"]
 
 
 @dataclass(frozen=True)
 class Busy(Columns):
     """Members that were busy on some partition, when last, in microseconds, and whether the records there became fewer.
 
+    A member is busy where it makes progress and the lag is `SEVERAL` times that progress, and at least `RECORDS`; for an `HOUR`.
     Sorted by group and member.
     """
 
@@ -65,11 +62,11 @@ def owners_at(parts: PartitionStates, rows: Samples) -> Owners:
     ended = np.where(first, health.end[rows.key], np.roll(rows.end, 1))
     gained = np.where(before >= 0, rows.committed - before, 0)
     fewer = gained > rows.end - ended
-    new = np.flatnonzero(owned & (gained > 0) & (rows.lag >= np.maximum(_BEHIND * gained, _RECORDS)))
+    new = np.flatnonzero(owned & (gained > 0) & (rows.lag >= np.maximum(SEVERAL * gained, RECORDS)))
     marks = Busy.joined([parts.busy, Busy(group[new], rows.owner[new], rows.time[new], fewer[new])])
     marks = marks.take(np.lexsort((marks.fewer, marks.at, marks.member, marks.group)))
     newest = marks.take(np.flatnonzero(np.append(first_of_runs(marks.group, marks.member)[1:], True)[: len(marks)]))
-    parts.busy = newest.take(np.flatnonzero(newest.at > rows.time.max(initial=0) - BUSY_FOR))
+    parts.busy = newest.take(np.flatnonzero(newest.at > rows.time.max(initial=0) - HOUR))
     wide = len(parts.names.members) + 1
     unit, asked = marks.group * wide + marks.member, group * wide + rows.owner
     at = last_at(marks.at, np.searchsorted(unit, asked, "left"), np.searchsorted(unit, asked, "right"), rows.time)

@@ -42,8 +42,8 @@ class Health:
         Usual values: time until the next progress, records of a progress, change of the lag from one to the next.
     moved_first, moved_to, moved_last : float64
         Times of the first and of the last move of the log's start in this state, and where the first one went.
-    trend, trend_begun : float64
-        `LEVEL`, `CATCHING` or `FALLING`, and since when.
+    trend : float64
+        `LEVEL`, `CATCHING` or `FALLING`.
     mark : Points
         The last commit at which the lag went on rising or falling.
     low, low_crossed, high, high_crossed : float64
@@ -76,7 +76,6 @@ class Health:
     moved_to: Float
     moved_last: Float
     trend: Float
-    trend_begun: Float
     mark: Points
     low: Float
     low_crossed: Float
@@ -132,7 +131,7 @@ def _rows() -> list[int | slice]:
 _ROWS, _NAMES = _rows(), [one.name for one in fields(Health)]
 WIDTH = len(Health.__dataclass_fields__) + 2 * sum(isinstance(one, slice) for one in _ROWS)
 _TIMES = ("seen", "committed_at", "owned_at", "busy_at", "unowned_since", "last_progress", "moved_first", "moved_last")
-_TIMES_OF_TREND = ("trend_begun", "mark", "low_near", "high_near")
+_TIMES_OF_TREND = ("mark", "low_near", "high_near")
 _EVIDENCE = [
     at.start if isinstance(at, slice) else at
     for name, at in zip(_NAMES, _ROWS, strict=True)

@@ -7,7 +7,7 @@ how long ago the last commit was. A rise is shown when the lag
 - has been so for the patience, from the last commit before that on, where the rise begins;
 - has since risen by another half of the threshold. A burst that is worked off, and a step to another level, have not.
 
-It ends when the lag no longer rises by half of the threshold, in half of the time it took so far. A fall is the same with the
+It ends when the lag does not rise by half of the threshold for `MANY` times the patience. A fall is the same with the
 sign of the lag exchanged. A lag within the threshold is neither.
 """
 
@@ -19,13 +19,12 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
+from counterpoise.pipeline.fold.health_rules import MANY
 from counterpoise.pipeline.fold.health_state import Health, Points
 
 __all__ = ["CATCHING", "FALLING", "LEVEL", "BusyOwner", "follow"]
 
 LEVEL, CATCHING, FALLING = range(3)
-_LEAST_PAUSE, _MOST_PAUSE = 2, 20
-"""Patiences: a trend that pauses for less is not over, one that pauses for more is."""
 
 
 class BusyOwner(NamedTuple):
@@ -72,7 +71,7 @@ def follow(
     rises = ((rises & ~fell) | waits.rises) & (trend != FALLING) & ~anew
     falls = ((falls & ~small) | waits.falls) & (trend != CATCHING) & ~anew
     continues = np.where(trend == FALLING, lag >= was.mark[1] + threshold / 2, lag <= was.mark[1] - threshold / 2)
-    paused = at - was.mark[0] > np.clip((was.mark[0] - was.trend_begun) / 2, _LEAST_PAUSE * patience, _MOST_PAUSE * patience)
+    paused = at - was.mark[0] > MANY * patience
     ends = progress & (trend != LEVEL) & ~rises & ~falls & (small | (~continues & paused))
     turn = np.where(rises, low_near, np.where(falls, high_near, np.where(small, now, was.mark)))
     turn = np.where((rises & waits.rises) | (falls & waits.falls), was.last_progress, turn)
@@ -81,7 +80,6 @@ def follow(
     return replace(
         was,
         trend=np.where(rises, FALLING, np.where(falls, CATCHING, np.where(ends, LEVEL, trend))),
-        trend_begun=np.where(rises | falls | ends, turn[0], was.trend_begun),
         mark=np.where(rises | falls | (progress & continues), now, was.mark),
         low=np.where(from_here, lag, low),
         low_crossed=np.where(from_here, np.nan, low_crossed),
@@ -107,4 +105,4 @@ def _leg(
     near = np.where(progress & ~away, now, near)
     lasted = now[0] - near[0]
     shown = away & (lasted >= patience) & (value >= crossed + threshold / 2)
-    return edge, crossed, near, shown, away & ~shown & (lasted > _MOST_PAUSE * patience)
+    return edge, crossed, near, shown, away & ~shown & (lasted > MANY * patience)
