@@ -21,8 +21,8 @@ from counterpoise.pipeline.stored.catalog import Catalog
     [
         (["a", "--since", "last", "--follow"], "--since does not go with --follow: following begins where"),
         (["a", "--follow", "--anonymize"], "--anonymize: the next audit must hash names alike; give --salt too"),
-        (["--bootstrap-server", "h:1", "--follow", "--anonymize"], "--anonymize: the recording in OUT would hold all names"),
-        (["--bootstrap-server", "h:1", "--anonymize"], "--anonymize: the recording in OUT would hold all names"),
+        (["--bootstrap-server", "h:1", "--follow", "--anonymize"], "--anonymize: a capture in OUT would hold all names"),
+        (["--bootstrap-server", "h:1", "--anonymize"], "--anonymize: a capture in OUT would hold all names"),
         (["a", "--follow", "--json"], "--json does not go with --follow"),
         (
             ["a", "--bootstrap-server", "h:1"],

@@ -62,7 +62,7 @@ def test_a_recorded_group_is_replayed_from_an_audits_tables(tmp_path: Path) -> N
     pq.write_table(pa.Table.from_pylist(json.loads(gzip.decompress(RECORDED.read_bytes()))), table / "part-0.parquet")
     result = run("--audit", tmp_path, "--group", "order-service", "--strategies", "range,cooperative-sticky")
     assert result.exit_code == 0
-    assert "On record under range: 6 generations, 53 partitions revoked." in result.stdout
+    assert "Recorded under range: 6 generations, 53 partitions revoked." in result.stdout
     unknown = run("--audit", tmp_path, "--group", "nobody")
     assert (unknown.exit_code, unknown.stderr) == (2, "counterpoise: nobody: the audit has no such classic group\n")
 

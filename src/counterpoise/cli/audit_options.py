@@ -42,7 +42,7 @@ def check_together(given: Mapping[str, Any]) -> None:
     if given["--since"] not in (None, "last"):
         raise OptionError(f"--since {given['--since']}: only last is known; for a time give --from")
     if given["--anonymize"] and live:
-        raise OptionError("--anonymize: the recording in OUT would hold all names; record with counterpoise capture")
+        raise OptionError("--anonymize: a capture in OUT would hold all names; record with counterpoise capture")
     if given["--anonymize"] and given["--salt"] is None and (given["--follow"] or given["--since"]):
         raise OptionError("--anonymize: the next audit must hash names alike; give --salt too, the same each time")
     for name in _OF_TEXT:

@@ -166,6 +166,6 @@ def _print(scenario: Scenario, outcomes: dict[str, Outcome], past: Recorded | No
     if past is not None:
         unseen = f"; {past.missing} failed ones left no record" if past.missing else ""
         out.print(
-            f"On record under {past.strategy}: {past.generations} generations, {past.revoked} partitions revoked{unseen}.",
+            f"Recorded under {past.strategy}: {past.generations} generations, {past.revoked} partitions revoked{unseen}.",
             markup=False,
         )

@@ -214,7 +214,7 @@ def test_a_folder_keeps_to_its_cluster_and_isolation(broker: Broker, tmp_path: P
     (out / "capture.json").write_text(json.dumps({**about, "topic_id": "another"}))
     done = subprocess.run(command(broker, out), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "holds the history of another cluster" in done.stderr
+    assert "holds a capture of another cluster" in done.stderr
     assert_exact(broker, out)
 
 

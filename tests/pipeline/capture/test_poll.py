@@ -273,7 +273,7 @@ def test_rebalances_between_two_polls_merge(broker: Broker, tmp_path: Path) -> N
     rows = [row for batch in generation_batches(table.combine_chunks().to_batches()) for row in batch.to_pylist()]
     assert max(row["generation"] or 0 for row in rows if row["group_id"] == "merged") >= 4
     for out, more, words in (
-        (polled, [], "holds a history from polls"),
+        (polled, [], "holds a capture from polls"),
         (real, ["--poll"], "from the offsets topic or a backup"),
     ):
         done = subprocess.run(command(broker, out, *more), capture_output=True, text=True, check=False)

@@ -149,5 +149,5 @@ def test_wrong_use_is_said(made: tuple[Path, Written]) -> None:
     with pytest.raises(OptionError, match="records is 0"):
         Fleet(0, 2, 10)
     for endless in (float("nan"), float("inf")):
-        with pytest.raises(OptionError, match=f"seconds is {endless}; 300 is the least"):
+        with pytest.raises(OptionError, match=f"seconds is {endless}; expected a finite number, at least 300"):
             Fleet(1000, 2, 10, endless)

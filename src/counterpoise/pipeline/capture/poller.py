@@ -75,9 +75,9 @@ class Poller(Recording):
         cluster_id = self._cluster.cluster_id
         about = folder.about
         if about and about.get("source") != "poll":
-            raise CaptureError(f"{self._out}: holds a history from the offsets topic or a backup; give another folder")
+            raise CaptureError(f"{self._out}: holds a capture from the offsets topic or a backup; give another folder")
         if about.get("cluster_id", cluster_id) != cluster_id:
-            raise CaptureError(f"{self._out}: holds the history of another cluster; give another folder")
+            raise CaptureError(f"{self._out}: holds a capture of another cluster; give another folder")
         self._next, self._polls = folder.records.state.get("next", 0), 0
         self._history = PolledHistory(_recorded(folder))
         facts = {"format": 1, "topic": OFFSETS_TOPIC, "source": "poll", "cluster_id": cluster_id, "complete": False}

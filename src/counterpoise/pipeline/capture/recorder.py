@@ -73,12 +73,12 @@ class Recorder(Recording):
         partitions = self._cluster.partitions([OFFSETS_TOPIC])
         now = sample(self._cluster)
         if folder.about.get("source") is not None:
-            raise CaptureError(f"{self._out}: holds a history from {_MADE[folder.about['source']]}; give another folder")
+            raise CaptureError(f"{self._out}: holds a capture from {_MADE[folder.about['source']]}; give another folder")
         topic_id = now.topics.get(OFFSETS_TOPIC, {}).get("topic_id")
         known = folder.about.get("topic_id")
         if known is not None and id_text(known) != topic_id:
             raise CaptureError(
-                f"{self._out}: holds the history of another cluster's offsets topic (or of one before it was recreated); "
+                f"{self._out}: holds a capture of another cluster's offsets topic (or of one before it was recreated); "
                 "give another folder"
             )
         start = self._cluster.offsets(partitions, "start")

@@ -50,7 +50,7 @@ class Fleet:
     def __post_init__(self) -> None:
         for name, least in (("records", 1), ("groups", 1), ("rebalances", 0), ("seconds", 300), ("sample_every", 1), ("seed", 0)):
             if not least <= getattr(self, name) < math.inf:
-                raise OptionError(f"{name} is {getattr(self, name)}; {least} is the least, and there is an end to it")
+                raise OptionError(f"{name} is {getattr(self, name)}; expected a finite number, at least {least}")
         if self.rebalances > self.most * self.groups // 2:
             raise OptionError(
                 f"{self.rebalances} rebalances of {self.groups} groups do not fit into {self.seconds:g} seconds; "
