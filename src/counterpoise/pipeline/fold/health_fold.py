@@ -12,13 +12,13 @@ import numpy as np
 
 from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Float, run_starts
-from counterpoise.pipeline.fold.health import last_seen, next_health, waiting
+from counterpoise.pipeline.arrays import Bool, Float, first_of_runs, run_starts
+from counterpoise.pipeline.fold.health import next_health
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, unit_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
-from counterpoise.pipeline.fold.health_rules import MANY
-from counterpoise.pipeline.fold.health_state import STATES, Health
+from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, Seen, Shown
+from counterpoise.pipeline.fold.health_steps import Step, gone_at, steps_of
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
 
@@ -37,90 +37,84 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
     `rows` has all rows of each new sample up to then; `instants` are the times of all samples of the cluster. A loop over the
     samples of a partition: O(k) array operations and O(k n) time for k samples of n partitions.
     """
-    group, before, matrix = parts.keys.group, parts.health, parts.health.matrix
+    group, before, matrix = parts.keys.group, parts.health, parts.health.copy()
     rows = rows.take(np.lexsort((rows.time, rows.key)))
-    owners = owners_at(parts, rows)
-    ended, events = [HealthRows.empty()], [Events.empty()]
-    for at in _by_rank(rows.key):
-        now = rows.take(at)
-        known = matrix[:, now.key]
-        was, mine = Health.of(known), group[now.key]
-        missed = _missed(was, instants)
-        gone = missed < now.time
-        found, ends, end = next_health(was, now, owners.take(at), gone)
-        matrix[:, now.key] = found.matrix
-        if (some := np.flatnonzero(ends & (end[0] > was.begun[0]))).size:
-            ended.append(partition_rows(mine[some], now.key[some], Health.of(known[:, some]), end[:, some], some < 0))
-        if gone.any():
-            events.append(_gone(mine, was, gone, missed))
-            known[0, gone] = 0
-        events.append(_changed(mine, was, found, now.time))
-    found = Health.of(matrix)
-    missed = _missed(found, instants)
-    gone = (found.state > 0) & (missed <= until)
-    if gone.any():
-        some = np.flatnonzero(gone & (found.seen > found.begun[0]))
-        last = Health.of(matrix[:, some])
-        ended.append(partition_rows(group[some], some, last, last_seen(last), some < 0))
-        events.append(_gone(group, found, gone, missed))
-        matrix[0, gone] = 0
-    parts.health = Health.of(matrix)
+    first, was_seen = first_of_runs(rows.key), Seen.of(before[SEEN])
+    owner = np.where(first, was_seen.owner[rows.key], np.roll(rows.owner, 1))
+    steps, seen, missed = steps_of(was_seen, before[0] > 0, rows, owners_at(parts, was_seen, rows), instants)
+    last = np.flatnonzero(np.append(first[1:], True)[: len(first)])
+    matrix[SEEN, rows.key[last]] = seen[:, last]
+    order, bounds = _by_rank(rows.key)
+    rows, steps, owner, missed = rows.take(order), steps[:, order], owner[order], missed[order]
+    was, now = np.empty((2, Shown.height, len(order)))
+    ends, end = np.zeros(len(order), np.bool_), np.empty((3, len(order)))
+    for at in bounds:
+        key = rows.key[at]
+        known = matrix[: RULED.stop].take(key, 1)
+        found, ends[at], end[:, at] = next_health(known, Step.of(steps[:, at]))
+        matrix[: RULED.stop, key] = found
+        was[:, at], now[:, at] = known[SHOWN], found[SHOWN]
+    old, new, mine = Shown.of(was), Shown.of(now), group[rows.key]
+    some = np.flatnonzero(ends & (end[0] > old.begun[0]))
+    ended = [partition_rows(mine[some], rows.key[some], owner[some], Shown.of(was[:, some]), end[:, some], some < 0)]
+    state = np.where(np.isnan(missed), old.state, 0)
+    changed = (state != new.state) | ((owner != rows.owner) & (state > 0))
+    events = [
+        _gone(mine, old.state, owner, Step.of(steps).before[0], missed),
+        _events(changed, rows.time, mine, state, new.state, owner, rows.owner, new.begun[0]),
+    ]
+    shown, of = Shown.of(matrix[SHOWN]), Seen.of(matrix[SEEN])
+    missed = gone_at(of.seen, of.every, instants)
+    missed[~(missed <= until)] = np.nan
+    some = np.flatnonzero((shown.state > 0) & ~np.isnan(missed) & (of.seen > shown.begun[0]))
+    ended.append(_last_rows(group, matrix, some, is_open=False))
+    events.append(_gone(group, shown.state, of.owner, of.seen, missed))
+    shown.state[~np.isnan(missed)] = 0
+    parts.health = matrix
     if len(every := Events.joined(events)):
-        waiting = np.flatnonzero(rows.committed >= 0)
-        lag = Waiting(rows.time[waiting], group[rows.key[waiting]], rows.owner[waiting], rows.lag[waiting])
-        parts.units, units = apply_events(parts.units, _present(group, before), every, lag)
+        waiting, none = np.flatnonzero(rows.committed >= 0), np.zeros(len(group))
+        lag = Waiting(rows.time[waiting], mine[waiting], rows.owner[waiting], rows.lag[waiting])
+        present = _events(before[0] > 0, none, group, none, before[0], was_seen.owner, was_seen.owner, none)
+        parts.units, units = apply_events(parts.units, present, every, lag)
         ended.append(units)
     return HealthRows.joined(ended)
 
 
-def _by_rank(key: Int64) -> Iterator[Int64]:
-    """The rows of the first sample of all partitions, then of their second one, and so on; `key` is sorted."""
+def _by_rank(key: Int64) -> tuple[Int64, Iterator[slice]]:
+    """Rows sorted by first, second, ... sample of a partition, and the slice of each of these; `key` is sorted."""
     rank = ranks_in_runs(np.diff(np.append(run_starts(key), len(key))))
     order = np.argsort(rank, kind="stable")
     bounds = np.searchsorted(rank[order], np.arange(int(rank.max(initial=-1)) + 2))
-    yield from (order[begin:end] for begin, end in pairwise(bounds.tolist()))
+    return order, map(slice, bounds[:-1].tolist(), bounds[1:].tolist())
 
 
-def _missed(of: Health, instants: Int64) -> Float:
-    """The first sample of the cluster that shows that the log is gone, because it missed `MANY`; nan: none does."""
-    at = np.searchsorted(instants, np.where(np.isnan(of.every), np.inf, of.seen + MANY * of.every), "right")
-    return np.append(instants.astype(np.float64), np.nan)[at]
+def _gone(group: Int64, state: Float, owner: Float, seen: Float, missed: Float) -> Events:
+    """Partitions whose logs are gone at times, and had a state; nan: they are not."""
+    return _events((state > 0) & ~np.isnan(missed), missed, group, state, np.zeros(len(group)), owner, owner, seen)
 
 
-def _changed(group: Int64, was: Health, found: Health, time: Int64) -> Events:
-    rows = np.flatnonzero((was.state != found.state) | ((was.owner != found.owner) & (was.state > 0)))
-    return _events(*(one[rows] for one in (time, group, was.state, found.state, was.owner, found.owner, found.begun[0])))
-
-
-def _gone(group: Int64, of: Health, gone: Bool, missed: Float) -> Events:
-    rows = np.flatnonzero(gone & (of.state > 0))
-    return _events(*(one[rows] for one in (missed, group, of.state, np.zeros(len(gone)), of.owner, of.owner, of.seen)))
-
-
-def _present(group: Int64, of: Health) -> Events:
-    none = np.zeros(len(group))
-    return _events(none, group, none, of.state, of.owner, of.owner, none)
-
-
-def _events(*columns: Any) -> Events:
-    return Events(*(np.asarray(one).astype(np.int64) for one in columns))
+def _events(which: Bool, *columns: Any) -> Events:
+    return Events(*(one[which].astype(np.int64) for one in columns))
 
 
 def open_rows(parts: PartitionStates, instants: Int64) -> HealthRows:
     """The rows of states that have not ended, after all samples were added."""
-    known, group = np.flatnonzero(parts.health.state > 0), parts.keys.group
+    known, group = np.flatnonzero(parts.health[0] > 0), parts.keys.group
     if not len(known):
         return HealthRows.empty()
-    of = Health.of(parts.health.matrix[:, known])
-    here = Waiting(
-        known,
-        group[known],
-        of.owner.astype(np.int64),
-        waiting(of).astype(np.int64),
-    )
+    of = Seen.of(parts.health[SEEN][:, known])
+    waiting = of.end - np.maximum(of.committed, of.start)
+    here = Waiting(known, group[known], of.owner.astype(np.int64), waiting.astype(np.int64))
     until = np.full(len(parts.units), instants[-1])
     units = unit_rows(parts.units, until, lag_of(parts.units, here), is_open=True)
-    return HealthRows.joined([partition_rows(group[known], known, of, last_seen(of), known >= 0), units])
+    return HealthRows.joined([_last_rows(group, parts.health, known, is_open=True), units])
+
+
+def _last_rows(group: Int64, matrix: Float, keys: Int64, *, is_open: bool) -> HealthRows:
+    """The rows of partitions up to their last samples."""
+    of = Seen.of(matrix[SEEN][:, keys])
+    end = np.stack((of.seen, np.maximum(of.end - of.committed, 0), of.committed))
+    return partition_rows(group[keys], keys, of.owner, Shown.of(matrix[SHOWN][:, keys]), end, np.full(len(keys), is_open))
 
 
 def add_seconds(groups: Mapping[str, GroupState], parts: PartitionStates, rows: HealthRows) -> None:
@@ -136,7 +130,8 @@ def health_figures(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each group that has a state, and its columns of `group_report`; `opened` are the rows of the last states."""
     names, rows = parts.groups, _worst_first(parts, opened)
-    lost = np.maximum(parts.health.start - parts.health.committed, 0)[rows.key].astype(np.int64)
+    seen = Seen.of(parts.health[SEEN])
+    lost = np.maximum(seen.start - seen.committed, 0)[rows.key].astype(np.int64)
     bounds = [*run_starts(rows.group, rows.state).tolist(), len(rows)]
     runs, unhealthy = defaultdict[str, dict[int, slice]](dict), defaultdict[str, list[dict[str, Any]]](list)
     for begin, end in pairwise(bounds):

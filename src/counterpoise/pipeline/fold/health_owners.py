@@ -13,6 +13,7 @@ from counterpoise.pipeline.fold.health_rules import HOUR, RECORDS, SEVERAL
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.health_state import Seen
     from counterpoise.pipeline.fold.lag import Samples
     from counterpoise.pipeline.fold.partitions import PartitionStates
 
@@ -52,14 +53,14 @@ class Owners(Columns):
     catches_up: Bool
 
 
-def owners_at(parts: PartitionStates, rows: Samples) -> Owners:
+def owners_at(parts: PartitionStates, was: Seen, rows: Samples) -> Owners:
     """The owners at samples, which are sorted by key and time; updates `parts.owned_since` and `parts.busy`. O(n log n)."""
     group, owned = parts.keys.group[rows.key], rows.owner >= 0
     parts.owned_since = widened(parts.owned_since, len(parts.names.groups), NEVER)
     np.minimum.at(parts.owned_since, group[owned], rows.time[owned])
-    first, health = first_of_runs(rows.key), parts.health
-    before = np.where(first, health.committed[rows.key], np.roll(rows.committed, 1))
-    ended = np.where(first, health.end[rows.key], np.roll(rows.end, 1))
+    first = first_of_runs(rows.key)
+    before = np.where(first, was.committed[rows.key], np.roll(rows.committed, 1))
+    ended = np.where(first, was.end[rows.key], np.roll(rows.end, 1))
     gained = np.where(before >= 0, rows.committed - before, 0)
     fewer = gained > rows.end - ended
     new = np.flatnonzero(owned & (gained > 0) & (rows.lag >= np.maximum(SEVERAL * gained, RECORDS)))

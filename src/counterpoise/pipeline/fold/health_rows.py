@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float
-from counterpoise.pipeline.fold.health_state import STATES, Health, Points
+from counterpoise.pipeline.fold.health_state import STATES, Points, Shown
 from counterpoise.pipeline.schemas import COLUMNS
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _named(names: list[str] | list[str | None], codes: Int64) -> pa.Array:
     return pa.array([*names, None], pa.string()).take(pa.array(np.where(codes < 0, len(names), codes)))
 
 
-def partition_rows(group: Int64, key: Int64, of: Health, end: Points, is_open: Bool) -> HealthRows:
+def partition_rows(group: Int64, key: Int64, owner: Float, of: Shown, end: Points, is_open: Bool) -> HealthRows:
     """The rows of partitions from the begin of their states to `end`, with the rates between the two."""
     n, none = len(key), np.full(len(key), -1)
     seconds = (end[0] - of.begun[0]) / 1e6
@@ -98,8 +98,8 @@ def partition_rows(group: Int64, key: Int64, of: Health, end: Points, is_open: B
         np.where(seconds > 0, np.maximum(more, 0) / np.maximum(seconds, 1e-6), np.nan)
         for more in (end[1] + end[2] - of.begun[1] - of.begun[2], end[2] - of.begun[2])
     )
-    floats = (of.state, of.begun[0], end[0], of.detected, of.begun[1], end[1], of.peak, of.owner)
-    state, since, until, detected, lag_begin, lag_end, peak, owner = (one.astype(np.int64) for one in floats)
+    floats = (of.state, of.begun[0], end[0], of.detected, of.begun[1], end[1], of.peak, owner)
+    state, since, until, detected, lag_begin, lag_end, peak, owned = (one.astype(np.int64) for one in floats)
     scope, one = np.full(n, PARTITION), np.ones(n, np.int64)
-    names, times = (scope, state, group, key, none, owner), (since, until, detected)
+    names, times = (scope, state, group, key, none, owned), (since, until, detected)
     return HealthRows(*names, *times, is_open, one, lag_begin, lag_end, peak, produced, consumed, of.left)

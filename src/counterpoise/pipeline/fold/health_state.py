@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+from typing import ClassVar, Self
 
 import numpy as np
 
-from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Float
 
-__all__ = ["OWNER", "STATES", "WIDTH", "Health", "Points"]
+__all__ = ["HEIGHT", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "Legs", "Matrix", "Points", "Ruled", "Seen", "Shown", "unknown"]
 
 STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled", "unowned", "losing_data")
 """By code, worst last."""
 Points = Float
 """float64 (3, n), one point per partition: time in microseconds, lag at that time, committed offset at that time."""
+Legs = Float
+"""float64 (2, n): a value for a rise of the lag, and one for a fall."""
+LegPoints = Float
+"""float64 (3, 2, n): a point for each leg."""
+_SHAPES = {"Float": (), "Legs": (2,), "Points": (3,), "LegPoints": (3, 2)}
+
+
+class Matrix:
+    """A dataclass whose fields are rows of one matrix, float64 (`height`, n), as many as the name of the type says."""
+
+    places: ClassVar[dict[str, tuple[slice, tuple[int, ...]]]]
+    height: ClassVar[int]
+
+    def __init_subclass__(cls) -> None:
+        shapes = {name: _SHAPES[kind] for name, kind in cls.__annotations__.items()}
+        ends = accumulate(map(prod, shapes.values()))
+        cls.places = {
+            name: (slice(end - prod(shape), end), shape) for (name, shape), end in zip(shapes.items(), ends, strict=True)
+        }
+        cls.height = sum(map(prod, shapes.values()))
+
+    @classmethod
+    def of(cls, matrix: Float) -> Self:
+        """The fields of a matrix, without copying."""
+        return cls(*(matrix[rows].reshape(*shape, -1) for rows, shape in cls.places.values()))
 
 
 @dataclass(frozen=True)
-class Health:
-    """Columns by partition. Times are in microseconds; nan: not known yet.
+class Shown(Matrix):
+    """What rows of `health` show of a state.
 
     Attributes
     ----------
@@ -30,27 +56,6 @@ class Health:
         The begin of the state.
     peak : float64
         The most records that waited at a sample since `detected`.
-    seen, every : float64
-        The last sample, and the time between the last two.
-    start, end, committed, committed_at, owner : float64
-        The columns of `lag.Samples` at the last sample.
-    owned_at, busy_at : float64
-        The first sample with this owner (-1: none); the last one at which it was busy on some partition (-NEVER: none).
-    unowned_since, last_progress : Points
-        The first sample without an owner; the later of the last progress and the last sample without lag.
-    gap, batch, change : float64
-        Usual values: time until the next progress, records of a progress, change of the lag from one to the next.
-    moved_first, moved_to, moved_last : float64
-        Times of the first and of the last move of the log's start in this state, and where the first one went.
-    trend : float64
-        `LEVEL`, `CATCHING` or `FALLING`.
-    mark : Points
-        The last commit at which the lag went on rising or falling.
-    low, low_crossed, high, high_crossed : float64
-        The lowest lag, and the lag when it was first more than a threshold above it; the negative of the highest lag, and that of
-        the lag when it was first more than a threshold below it.
-    low_near, high_near : Points
-        The last commits with a lag within a threshold of the lowest and of the highest one.
     """
 
     state: Float
@@ -58,8 +63,59 @@ class Health:
     left: Float
     begun: Points
     peak: Float
+
+
+@dataclass(frozen=True)
+class Ruled(Matrix):
+    """What rules remember from one sample to the next; times are on the clock of `health_steps`, nan: not known yet.
+
+    Attributes
+    ----------
+    usual : float64 (3, n)
+        Usual values: time until the next progress, records of a progress, change of the lag from one to the next.
+    moved_first, moved_to, moved_last : float64
+        Times of the first and of the last move of the log's start in this state, and where the first one went.
+    trend : float64
+        `LEVEL`, `CATCHING` or `FALLING`.
+    mark : Points
+        The last commit at which the lag went on rising or falling.
+    edge, crossed : Legs
+        The lowest lag, and the lag when it was first more than a threshold above it; the negative of the highest lag, and that of
+        the lag when it was first more than a threshold below it.
+    near : LegPoints
+        The last commits with a lag within a threshold of the lowest and of the highest one.
+    """
+
+    usual: Points
+    moved_first: Float
+    moved_to: Float
+    moved_last: Float
+    trend: Float
+    mark: Points
+    edge: Legs
+    crossed: Legs
+    near: LegPoints
+
+
+@dataclass(frozen=True)
+class Seen(Matrix):
+    """What is known of the last sample without any rule; times but `seen` are on the clock of `health_steps`.
+
+    Attributes
+    ----------
+    seen, every, skipped : float64
+        Its time, the time since the sample before, and all the time in which samples are missing.
+    start, end, committed, committed_at, owner : float64
+        The columns of `lag.Samples` at it.
+    owned_at, busy_at : float64
+        The first sample with this owner (-1: none); the last one at which it was busy on some partition (-NEVER: none).
+    unowned_since, last_progress : Points
+        The first sample without an owner; the later of the last progress and the last sample without lag.
+    """
+
     seen: Float
     every: Float
+    skipped: Float
     start: Float
     end: Float
     committed: Float
@@ -69,72 +125,18 @@ class Health:
     busy_at: Float
     unowned_since: Points
     last_progress: Points
-    gap: Float
-    batch: Float
-    change: Float
-    moved_first: Float
-    moved_to: Float
-    moved_last: Float
-    trend: Float
-    mark: Points
-    low: Float
-    low_crossed: Float
-    low_near: Points
-    high: Float
-    high_crossed: Float
-    high_near: Points
-
-    @classmethod
-    def of(cls, matrix: Float) -> Self:
-        """The columns of a matrix, float64 (`WIDTH`, n), without copying."""
-        return cls(*(matrix[at] for at in _ROWS))
-
-    @property
-    def matrix(self) -> Float:
-        """All columns, float64 (`WIDTH`, n)."""
-        return np.vstack([getattr(self, one.name) for one in fields(self)])
-
-    @classmethod
-    def unknown(cls, n: int) -> Self:
-        """Partitions without a sample."""
-        matrix = np.full((WIDTH, n), np.nan)
-        found = cls.of(matrix)
-        for column in (found.state, found.trend):
-            column[:] = 0
-        found.owner[:] = -1
-        return found
-
-    def later(self, by: Float) -> Self:
-        """The same evidence, later by some microseconds; begin and detection of the state remain."""
-        if not by.any():
-            return self
-        matrix = self.matrix
-        matrix[_EVIDENCE] += by
-        return self.of(matrix)
-
-    def at(self, rows: Int64, n: int) -> Self:
-        """The health of `n` partitions, of which these are the given rows; the others are unknown."""
-        matrix = self.unknown(n).matrix
-        matrix[:, rows] = self.matrix
-        return self.of(matrix)
 
 
-def _rows() -> list[int | slice]:
-    rows, at = list[int | slice](), 0
-    for one in fields(Health):
-        wide = 3 if one.type == "Points" else 1
-        rows.append(slice(at, at + wide) if wide > 1 else at)
-        at += wide
-    return rows
+SHOWN, RULED = slice(Shown.height), slice(Shown.height, Shown.height + Ruled.height)
+SEEN = slice(RULED.stop, RULED.stop + Seen.height)
+HEIGHT, OWNER = SEEN.stop, RULED.stop + tuple(Seen.places).index("owner")
+"""Rows of the matrix of a bucket's partitions: those of the three classes, one below the other."""
 
 
-_ROWS, _NAMES = _rows(), [one.name for one in fields(Health)]
-WIDTH = len(Health.__dataclass_fields__) + 2 * sum(isinstance(one, slice) for one in _ROWS)
-_TIMES = ("seen", "committed_at", "owned_at", "busy_at", "unowned_since", "last_progress", "moved_first", "moved_last")
-_TIMES_OF_TREND = ("mark", "low_near", "high_near")
-_EVIDENCE = [
-    at.start if isinstance(at, slice) else at
-    for name, at in zip(_NAMES, _ROWS, strict=True)
-    if name in (*_TIMES, *_TIMES_OF_TREND)
-]
-OWNER = _ROWS[_NAMES.index("owner")]
+def unknown(n: int) -> Float:
+    """The matrix of partitions without a sample."""
+    matrix = np.full((HEIGHT, n), np.nan)
+    seen, ruled = Seen.of(matrix[SEEN]), Ruled.of(matrix[RULED])
+    matrix[0], ruled.trend[:], seen.skipped[:] = 0, 0, 0
+    seen.owner[:] = seen.committed[:] = -1
+    return matrix

@@ -13,96 +13,63 @@ sign of the lag exchanged. A lag within the threshold is neither.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
-
 import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_rules import MANY
-from counterpoise.pipeline.fold.health_state import Health, Points
+from counterpoise.pipeline.fold.health_state import Points, Ruled
+from counterpoise.pipeline.fold.health_steps import Step
 
-__all__ = ["CATCHING", "FALLING", "LEVEL", "BusyOwner", "follow"]
+__all__ = ["CATCHING", "FALLING", "LEVEL", "follow"]
 
 LEVEL, CATCHING, FALLING = range(3)
+_SIGNS = np.array([[1.0], [-1.0]])
 
 
-class BusyOwner(NamedTuple):
-    """Partitions whose owner is busy on others: there the lag rises, or it falls."""
-
-    rises: Bool
-    falls: Bool
-
-
-def follow(
-    was: Health, now: Points, progress: Bool, fell: Bool, waits: BusyOwner, anew: Bool, threshold: Float, patience: Float
-) -> tuple[Health, Points]:
+def follow(was: Ruled, found: Ruled, step: Step, starves: Bool, resumed: Bool, threshold: Float, patience: Float) -> Points:
     """Follow the lag from one sample to the next.
 
     Parameters
     ----------
-    was : Health
-    now : Points
-        The newest commits.
-    progress, fell, anew : bool
-        Whether the commit has another offset than at the last sample; whether its lag is less than that of the progress before;
-        whether the lag before this commit does not count.
-    waits : BusyOwner
-        Counts as a rise or fall from `was.last_progress` on.
+    was, found : Ruled
+        Before and after the sample; the trend, its mark and its legs are set in `found`.
+    step : Step
+    starves, resumed : bool
+        Whether the partition waits for an owner that is busy on others, so that the lag rises or falls as it does there; whether
+        the lag before this commit does not count.
     threshold, patience : float64
         Records, and microseconds.
 
     Returns
     -------
-    health : Health
-        With the trends up to now.
     turn : Points
         The begin of the trend, where it is another one than before.
     """
-    at, lag = now[0], now[1]
-    low, low_crossed, low_near, rises, plateau = _leg(
-        was.low, was.low_crossed, was.low_near, now, 1, progress, threshold, patience
-    )
-    high, high_crossed, high_near, falls, terrace = _leg(
-        was.high, was.high_crossed, was.high_near, now, -1, progress, threshold, patience
-    )
-    trend = np.where(anew, LEVEL, was.trend)
-    small = lag <= threshold
-    rises = ((rises & ~fell) | waits.rises) & (trend != FALLING) & ~anew
-    falls = ((falls & ~small) | waits.falls) & (trend != CATCHING) & ~anew
-    continues = np.where(trend == FALLING, lag >= was.mark[1] + threshold / 2, lag <= was.mark[1] - threshold / 2)
-    paused = at - was.mark[0] > MANY * patience
-    ends = progress & (trend != LEVEL) & ~rises & ~falls & (small | (~continues & paused))
-    turn = np.where(rises, low_near, np.where(falls, high_near, np.where(small, now, was.mark)))
-    turn = np.where((rises & waits.rises) | (falls & waits.falls), was.last_progress, turn)
-    level = ends | anew
-    from_here, from_there = level | falls | plateau, level | rises | terrace
-    return replace(
-        was,
-        trend=np.where(rises, FALLING, np.where(falls, CATCHING, np.where(ends, LEVEL, trend))),
-        mark=np.where(rises | falls | (progress & continues), now, was.mark),
-        low=np.where(from_here, lag, low),
-        low_crossed=np.where(from_here, np.nan, low_crossed),
-        low_near=np.where(from_here, now, low_near),
-        high=np.where(from_there, -lag, high),
-        high_crossed=np.where(from_there, np.nan, high_crossed),
-        high_near=np.where(from_there, now, high_near),
-    ), turn
-
-
-def _leg(
-    edge: Float, crossed: Float, near: Points, now: Points, sign: int, progress: Bool, threshold: Float, patience: Float
-) -> tuple[Float, Float, Points, Bool, Bool]:
-    """A leg from the least value of the lag (times `sign`), the edge, up to now.
-
-    Returns the edge, the value at which the leg first was a threshold above it, the last commit near it, whether the leg is
-    shown, and whether it waits so long for that that it is a level of its own.
-    """
-    value = sign * now[1]
-    edge = np.where(progress, np.fmin(edge, value), edge)
+    commit, progress = step.commit, step.progress > 0
+    at, lag, _ = commit
+    value, half = _SIGNS * lag, threshold / 2
+    # Two legs: from the lowest lag, and from the highest one, up to now.
+    edge = np.where(progress, np.fmin(was.edge, value), was.edge)
     away = progress & (value > edge + threshold)
-    crossed = np.where(away, np.where(np.isnan(crossed), value, crossed), np.where(progress, np.nan, crossed))
-    near = np.where(progress & ~away, now, near)
-    lasted = now[0] - near[0]
-    shown = away & (lasted >= patience) & (value >= crossed + threshold / 2)
-    return edge, crossed, near, shown, away & ~shown & (lasted > MANY * patience)
+    crossed = np.where(away, np.where(np.isnan(was.crossed), value, was.crossed), np.where(progress, np.nan, was.crossed))
+    near = np.where(progress & ~away, commit[:, None], was.near)
+    lasted = at - near[0]
+    shown = away & (lasted >= patience) & (value >= crossed + half)
+    small, trend = lag <= threshold, np.where(resumed, LEVEL, was.trend)
+    catches_up = step.catches_up > 0
+    rises = ((shown[0] & ~(step.fell > 0)) | (starves & ~catches_up)) & (trend != FALLING) & ~resumed
+    falls = ((shown[1] & ~small) | (starves & catches_up)) & (trend != CATCHING) & ~resumed
+    continues = np.where(trend == FALLING, lag >= was.mark[1] + half, lag <= was.mark[1] - half)
+    changes, pauses = rises | falls, ~continues & (at - was.mark[0] > MANY * patience)
+    ends = progress & (trend != LEVEL) & ~changes & (small | pauses)
+    turn = np.where(rises, near[:, 0], np.where(falls, near[:, 1], np.where(small, commit, was.mark)))
+    turn = np.where(changes & starves, step.last_progress, turn)
+    found.trend[:] = np.where(rises, FALLING, np.where(falls, CATCHING, np.where(ends, LEVEL, trend)))
+    found.mark[:] = np.where(changes | (progress & continues), commit, was.mark)
+    # A leg that is not shown for so long is a level of its own.
+    anew = (away & ~shown & (lasted > MANY * patience)) | ends | resumed
+    anew[0] |= falls
+    anew[1] |= rises
+    found.edge[:], found.crossed[:] = np.where(anew, value, edge), np.where(anew, np.nan, crossed)
+    found.near[:] = np.where(anew, commit[:, None], near)
+    return turn

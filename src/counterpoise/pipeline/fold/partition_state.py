@@ -13,7 +13,7 @@ import numpy.typing as npt
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold.health_groups import Units
 from counterpoise.pipeline.fold.health_owners import Busy
-from counterpoise.pipeline.fold.health_state import OWNER, WIDTH, Health
+from counterpoise.pipeline.fold.health_state import HEIGHT, OWNER
 from counterpoise.pipeline.fold.ownership import Names, OwnerSpans, Steps
 from counterpoise.pipeline.fold.partitions import Keys, PartitionStates
 from counterpoise.pipeline.scan.aggregation import Aggregates
@@ -41,7 +41,7 @@ def restored_partitions(state: Mapping[str, Any]) -> PartitionStates:
         setattr(parts, name, kind(**state[name]))
     for name in _OTHERS:
         setattr(parts, name, state[name])
-    parts.health = Health.of(state["health"].reshape(WIDTH, -1))
+    parts.health = state["health"].reshape(HEIGHT, -1)
     return parts
 
 
@@ -49,7 +49,7 @@ def _without_unused_names(parts: PartitionStates) -> tuple[list[list[str]], dict
     """Names by code, and the tables with these codes. New member ids and topic ids keep coming, so unused ones are dropped."""
     keys, steps, spans, commits = parts.keys, parts.steps, parts.spans, parts.commits
     left = np.fromiter(chain.from_iterable(steps.left), np.int64)
-    units, matrix = parts.units, parts.health.matrix
+    units, matrix = parts.units, parts.health.copy()
     owner = matrix[OWNER].astype(np.int64)
     owners = (getattr(keys, name) for name in _OWNERS)
     members, of_member = _used(parts.members, (spans.owner, left, owner, units.member, parts.busy.member, *owners))

@@ -16,7 +16,7 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at, run_starts, widened
 from counterpoise.pipeline.fold.health_groups import Units
 from counterpoise.pipeline.fold.health_owners import Busy
-from counterpoise.pipeline.fold.health_state import Health
+from counterpoise.pipeline.fold.health_state import unknown
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import FOLLOWING, Names, NewSteps, OwnerSpans, Steps
 from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated, aggregates_of
@@ -125,8 +125,8 @@ class PartitionStates:
         Distinct times of steps, by group: those for which rows of lag may still be computed.
     n_steps, third_step, owned_since : int64
         By group: the number of its steps, the time of the third, and that of the first sample with an owner.
-    health : Health
-        One row per key.
+    health : float64
+        The matrix of `health_state`, one column per key.
     units : Units
         Health of members and groups.
     busy : Busy
@@ -138,7 +138,7 @@ class PartitionStates:
         self.names = Names()
         self.keys, self.steps, self.spans, self.commits = Keys.empty(), Steps.empty(), OwnerSpans.empty(), Aggregates.empty()
         self.step_group = self.step_time = self.n_steps = self.third_step = self.owned_since = np.zeros(0, np.int64)
-        self.health, self.units, self.busy = Health.unknown(0), Units.empty(), Busy.empty()
+        self.health, self.units, self.busy = unknown(0), Units.empty(), Busy.empty()
         self.since = -NEVER
         self._logs: tuple[LogEnds | None, Int64, Int64] = (None, self.keys.partition, np.zeros((0, 2), np.int64))
 
@@ -180,7 +180,8 @@ class PartitionStates:
         key, first_row = _numbered(*places)
         n, m = len(old.group), len(old.group) + len(commits)
         self.keys = _with_values(Keys.new(*(column[first_row] for column in places)), key[:n], old)
-        self.health = self.health.at(key[:n], len(first_row))
+        health, self.health = self.health, unknown(len(first_row))
+        self.health[:, key[:n]] = health
         rows = Aggregates.joined(
             [
                 replace(self.commits, key=key[:n][self.commits.key].astype(np.int32)),

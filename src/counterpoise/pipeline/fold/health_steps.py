@@ -1,0 +1,156 @@
+"""What can be said of samples without any rule, of all samples of a slice at once: what changed since each partition's last one.
+
+Times are on a clock of each partition that stands still while its samples are missing: what happened then is not known, so that
+time counts for nothing. It is behind the wall clock by `Step.behind`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Bool, Float, first_of_runs
+from counterpoise.pipeline.fold.health_owners import Owners
+from counterpoise.pipeline.fold.health_rules import FEW, MANY, WAITING
+from counterpoise.pipeline.fold.health_state import Matrix, Points, Seen
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.lag import Samples
+
+__all__ = ["Step", "gone_at", "steps_of"]
+
+
+@dataclass(frozen=True)
+class Step(Matrix):
+    """The step from one sample to the next; conditions are 0 or 1.
+
+    Attributes
+    ----------
+    now, commit, before : Points
+        The sample, the newest commit, and the sample before (by the wall clock).
+    last_progress, unread : Points
+        The later of the last progress and the last sample without lag; the later of it and the first sample without an owner.
+    changed : float64 (3, n)
+        What `Ruled.usual` is of: time, records and change of the lag since the progress before.
+    behind : float64 (3, n)
+        To be added to a point to have it by the wall clock.
+    time, passed : float64
+        By the wall clock; since the sample before.
+    start, waiting : float64
+        The start of the log, and the records that wait.
+    set_back : float64
+        Records by which the committed offset is less than before.
+    owned_at, busy_at : float64
+        As in `Seen`.
+    fresh, progress, fell : condition
+        Nothing before this sample counts; the committed offset is another one; the lag at the commit is less than at the last
+        progress before.
+    unowned, catches_up : condition
+        No member owns the partition, in a group that has had members; its owner catches up where it is busy.
+    moved, passed_over : condition
+        The start of the log is another one; a commit after the sample before is below the start at that sample.
+    """
+
+    now: Points
+    commit: Points
+    before: Points
+    last_progress: Points
+    unread: Points
+    changed: Points
+    behind: Points
+    time: Float
+    passed: Float
+    start: Float
+    waiting: Float
+    set_back: Float
+    owned_at: Float
+    busy_at: Float
+    fresh: Float
+    progress: Float
+    fell: Float
+    unowned: Float
+    catches_up: Float
+    moved: Float
+    passed_over: Float
+
+
+def gone_at(seen: Float, every: Float, instants: Int64) -> Float:
+    """The first of the cluster's samples that shows that a log is gone, because it has missed `MANY` by then; nan: none does."""
+    at = np.searchsorted(instants, np.where(np.isnan(every), np.inf, seen + MANY * every), "right")
+    return np.append(instants.astype(np.float64), np.nan)[at]
+
+
+def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: Int64) -> tuple[Float, Float, Float]:
+    """The steps to each of the samples, which are sorted by key and time; `was` and `known`, whether it has a state, are by key.
+
+    Returns the matrices of `Step` and `Seen`, one column per sample, and the times at which logs were gone before it (nan: not).
+    """
+    first = first_of_runs(rows.key)
+    time, committed, start, end, owner = (
+        one.astype(np.float64) for one in (rows.time, rows.committed, rows.start, rows.end, rows.owner)
+    )
+
+    def before(column: Any, carried: Any) -> Any:
+        return np.where(first, carried[..., rows.key], np.roll(column, 1, -1))
+
+    def latest(mask: Bool, value: Float, carried: Float) -> Float:
+        at = np.maximum.accumulate(np.where(mask | first, np.arange(len(first)), 0))
+        return np.where(mask, value, carried[..., rows.key])[..., at]
+
+    last, was_end, was_start, was_owner = (
+        before(time, was.seen),
+        before(end, was.end),
+        before(start, was.start),
+        before(owner, was.owner),
+    )
+    was_committed, was_known = before(committed, was.committed), before(committed >= 0, known)
+    every = np.where(was_committed >= 0, time - last, np.nan)
+    usual = before(every, was.every)
+    gone = gone_at(last, usual, instants)
+    gone = np.where((gone < time) & was_known, gone, np.nan)
+    fresh = (committed < 0) | ~was_known | ~np.isnan(gone) | (end < was_end) | (start < was_start)
+    missing = np.where((every > FEW * usual) & ~fresh, every - usual, 0.0)
+    total = np.cumsum(missing)
+    skipped = total - latest(first, total - missing - was.skipped[rows.key], was.skipped)
+    clock, last_clock = time - skipped, last - skipped + missing
+    is_new, passed = fresh | (rows.committed_at > last), np.maximum(time - last - missing, 1.0)
+    at_commit = np.where(fresh, clock, np.maximum(rows.committed_at - skipped, last_clock))
+    committed_at = latest(is_new, at_commit, was.committed_at)
+    # The end of the log at the newest commit is on the line between the two samples.
+    reached = was_end + np.floor(np.clip((committed_at - last_clock) / passed, 0, 1) * (end - was_end))
+    lag, commit_lag = np.maximum(end - committed, 0), np.maximum(np.where(fresh, end, reached) - committed, 0)
+    now, commit = np.stack((clock, lag, committed)), np.stack((committed_at, commit_lag, committed))
+    waiting, progress = end - np.maximum(committed, start), fresh | (committed != was_committed)
+    done = waiting < WAITING
+    last_progress = latest(done | progress, np.where(done, now, commit), was.last_progress)
+    progress_before = before(last_progress, was.last_progress)
+    nobody, other = owner < 0, fresh | (owner != was_owner)
+    unowned_since = latest(fresh | (nobody & other), np.where(nobody, now, np.nan), was.unowned_since)
+    owned_at = latest(other, np.where(nobody & fresh, np.nan, clock), was.owned_at)
+    busy_at = latest(other | (owners.busy_at > last), owners.busy_at - skipped, was.busy_at)
+    unread = np.where(unowned_since[0] > last_progress[0], unowned_since, last_progress)
+    changed = np.stack(
+        (
+            np.maximum(committed_at - progress_before[0], 0),
+            np.abs(committed - was_committed),
+            np.abs(commit_lag - progress_before[1]),
+        )
+    )
+    was_seen = np.stack((last, np.maximum(was_end - was_committed, 0), was_committed))
+    passed_over = is_new & (committed < was_start - 1)
+    behind = np.stack((skipped, np.zeros(len(first)), np.zeros(len(first))))
+    numbers = (time, passed, start, waiting, was_committed - committed, owned_at, busy_at)
+    conditions = (
+        fresh,
+        progress,
+        commit_lag < progress_before[1],
+        owners.managed & nobody,
+        owners.catches_up,
+        start != was_start,
+    )
+    steps = np.vstack((now, commit, was_seen, last_progress, unread, changed, behind, *numbers, *conditions, passed_over))
+    seen = (time, every, skipped, start, end, committed, committed_at, owner, owned_at, busy_at)
+    return steps, np.vstack((*seen, unowned_since, last_progress)), gone
