@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.fold import task
-from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec, Rows
+from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.ends_file import samples_of
+from counterpoise.pipeline.fold.table_rows import TableRows
 from counterpoise.pipeline.fold.task import ClusterFold, fold
 from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.scan import scan as scanning
@@ -108,7 +109,7 @@ def _bucket(counted: list[int], *, saved: bool) -> type[Bucket]:
     class Counting(Bucket):
         """Counts its chunks; its state is put away after each of them."""
 
-        def advance(self, chunk: Chunk, rows: Rows) -> None:
+        def advance(self, chunk: Chunk, rows: TableRows) -> None:
             super().advance(chunk, rows)
             counted[0] += 1
             if saved:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.replay_fold import Replay, ReplayFold
+from counterpoise.pipeline.history.replay_fold import STEP_COLUMNS, Replay, ReplayFold
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
 
@@ -21,10 +22,17 @@ def history_of(steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return history.summary()
 
 
+def with_steps(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Generations of a classic group with their steps; of other rows nothing is missing."""
+    fold = ClassicFold()
+    for row in rows:
+        yield row if "step" in row else {**row, "step": dict.fromkeys(STEP_COLUMNS) | fold.feed(row)}
+
+
 def replays_of_group(rows: Iterable[Mapping[str, Any]], names: Sequence[str], plans: Plans | None = None) -> Iterator[Replay]:
     """Replays of one group's generations, in log order."""
     fold = ReplayFold(names, plans=plans)
-    for row in rows:
+    for row in with_steps(rows):
         yield from fold.feed(row)
     yield from fold.close()
 
@@ -33,7 +41,7 @@ def replayed_in_pieces(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...
     """What is told of each replay, by a fold that is made from text before every generation."""
     found: list[Replay] = []
     fold = ReplayFold(ASKED)
-    for row in rows:
+    for row in with_steps(rows):
         last = [] if fold.last is None else [fold.last]
         fold = ReplayFold(ASKED, decode_state(encode_state(fold.state)))
         assert [one for again in last for one in fold.feed(again)] == []

@@ -14,7 +14,15 @@ import pytest
 
 from counterpoise.pipeline.history.modern_fold import NAMES, ModernFold
 from counterpoise.pipeline.history.protocol_fold import ProtocolFold
-from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY, STEP_COLUMNS, Replay, as_generation, is_epoch
+from counterpoise.pipeline.history.replay_fold import (
+    CLOSED_LOOP,
+    EPOCH_TYPE,
+    OBSERVED,
+    REPLAY,
+    STEP_COLUMNS,
+    Replay,
+    as_generation,
+)
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
 from tests.pipeline.conftest import COLUMNS, SHOP
 from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told
@@ -33,6 +41,7 @@ from tests.pipeline.rows import (
 )
 
 Row = dict[str, Any]
+KINDS = dict.fromkeys(STEP_COLUMNS)
 
 
 def generations(*rows: Row) -> list[Row]:
@@ -40,14 +49,12 @@ def generations(*rows: Row) -> list[Row]:
     found: list[Row] = []
 
     def begun(step: Any) -> None:
-        if is_epoch(step):
+        if step["group_type"] == EPOCH_TYPE:
             found.append(as_generation({**step, "group_id": "g"}))
 
-    fold = StepsFold(on_modern_step=begun)
+    fold = StepsFold(on_modern_step=begun, on_classic_step=lambda row, step: found.append({**row, "step": {**KINDS, **step}}))
     for row in rows:
-        list(fold.feed(row))
-        if row["record_type"] is None:
-            found.append(row)
+        fold.feed(row)
     return found
 
 
@@ -297,7 +304,7 @@ def histories(folder: Path) -> dict[str, list[Row]]:
 def observed(rows: list[Row]) -> list[tuple[Row, Replay]]:
     """The epochs of a group: step, and the replay of what was handed out."""
     steps = {step["log_offset"]: step for step in steps_of_group(rows)}
-    found = [one for one in replays_of_group(generations(*rows), ASKED) if one.name == OBSERVED and "step" in one.row]
+    found = [one for one in replays_of_group(generations(*rows), ASKED) if one.name == OBSERVED and one.inputs.kind == "server"]
     places = sorted(steps)
     carried_over = {after for before, after in pairwise(places) if steps[before]["kind"] == "migrated"}
     with_members = [at for at in places if steps[at]["group_type"] == "consumer" and steps[at]["n_members"]]
@@ -358,24 +365,3 @@ def test_replays_that_stop_after_any_epoch_continue_with_the_same_rows(group: st
     found = replayed_in_pieces(rows)
     assert found == [told(one) for one in replays_of_group(rows, ASKED)]
     assert found
-
-
-@pytest.mark.parametrize("group", ["by-range", "by-uniform", "moved-over", "steady"])
-def test_generations_that_bring_their_step_along_need_not_be_folded_again(group: str) -> None:
-    """As tasks hand them on; also where the group was under both protocols."""
-    made: dict[int, dict[str, Any]] = {}
-
-    def folded(row: Any, step: Any) -> None:
-        made[row["log_offset"]] = {name: step.get(name) for name in STEP_COLUMNS}
-
-    rows = histories(RECORDED)[group]
-    fold = StepsFold(on_classic_step=folded)
-    for row in rows:
-        list(fold.feed(row))
-    alone = generations(*rows)
-    brought = [{**row, "classic_step": made[row["log_offset"]]} if "step" not in row else row for row in alone]
-    assert len(made) == sum("step" not in row for row in alone)
-    both = [list(replays_of_group(rows, ASKED)) for rows in (brought, alone)]
-    used = [[{name: one.step[name] for name in STEP_COLUMNS} for one in found] for found in both]
-    plans = [[(at, *plan) for at, _, *plan in map(told, found)] for found in both]
-    assert (used[0], plans[0]) == (used[1], plans[1])

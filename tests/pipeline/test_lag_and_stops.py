@@ -253,7 +253,7 @@ def lag_of(told: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None,
     """Rows of `partition_lag`."""
     parts, lives = partitions_of(told, life), mapped_log_ends(samples or EndsFile.empty())
     found = lag_rows(parts, lives, more.pop("now_ids", None), **more)
-    return [row for one in found for row in one.batch(parts).to_pylist()]
+    return [row for one in found for row in one.written.batch(parts).to_pylist()]
 
 
 def stops(told: pa.Table, life: list[dict[str, Any]]) -> list[dict[str, Any]]:

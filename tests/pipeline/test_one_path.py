@@ -28,7 +28,7 @@ def test_each_table_is_written_by_one_module() -> None:
 
 def test_one_place_makes_the_engine_and_one_the_transaction_of_an_audit() -> None:
     assert modules_with(r"= Engine\(") == ["run.py"]
-    assert modules_with(r"\bRun, ") == ["audit.py"]
+    assert modules_with(r"\bRun\(session") == ["audit.py"]
     assert modules_with(r"\.publish\(") == ["run.py"]
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline.engine import Job
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load_state
@@ -162,21 +162,21 @@ def audit(
     captures = {name: _capture(one) for name, one in sources.items()}
     _check_out(out, salt, since_last=since_last)
     where = ", ".join(one.place for one in captures.values())
-    work, scope, update = held or TableTransaction(str(out), private=since_last and salt is not None), scope or AuditScope(), None
+    work, update = held or TableTransaction(str(out), private=since_last and salt is not None), None
+    job = Job(captures, work, names, scope or AuditScope(), salt, into)
     with work.open() if held is None else nullcontext(), read_errors(where):
         if since_last:
-            update = _update(captures, scope, into, names, work)
+            update = _update(job)
             before = summary_of(str(out), work.manifest)
             if update.unchanged and before is not None:
                 return replace(_result(out, json.loads(before)), nothing_new=True)
         with _session(spark, captures, into) as session:
-            run = partial(Run, session, captures, work, scope, salt, into, progress)
             try:
-                summary = run(update).run(where, names)
+                summary = Run(session, job, progress, update).run(where)
             except StateTooOldError:
                 assert update is not None
                 work.discard()
-                summary = run(update.from_scratch()).run(where, names)
+                summary = Run(session, job, progress, update.from_scratch()).run(where)
     return _result(out, summary)
 
 
@@ -201,22 +201,20 @@ def _session(spark: SparkSession | None, captures: Mapping[str, Capture], into: 
             spark.stop()
 
 
-def _update(
-    captures: Mapping[str, Capture], scope: AuditScope, into: Catalog | None, strategies: Sequence[str], work: TableTransaction
-) -> Update:
+def _update(job: Job) -> Update:
     """The state of the last audit, checked against the options and captures of this one."""
-    for name, capture in captures.items():
+    for name, capture in job.captures.items():
         if capture.records is not None:
             raise OptionError(f"cluster {name}: --since last needs a capture of files, to know what is new; give its path")
-    same: dict[str, Any] = {"--cluster": list(captures), "--group": list(scope.groups), "--topic": list(scope.topics)}
+    scope, into = job.scope, job.into
+    same: dict[str, Any] = {"--cluster": list(job.captures), "--group": list(scope.groups), "--topic": list(scope.topics)}
     same |= {name: None if at is None else at.isoformat() for name, at in (("--from", scope.since), ("--to", scope.until))}
-    same |= {"--reset": scope.reset, "--headroom": scope.headroom, "--strategies": list(strategies)}
+    same |= {"--reset": scope.reset, "--headroom": scope.headroom, "--strategies": list(job.strategies)}
     same["--into"] = None if into is None else f"{into.schema}.{into.prefix}"
-    saved = load_state(work)
+    saved = load_state(job.transaction)
     if saved is not None:
-        saved.check(same, {name: identity_of(capture.place) for name, capture in captures.items()})
-    same["policy"] = repr(scope.policy)
-    return Update(captures, scope, same, work, saved)
+        saved.check(same, {name: identity_of(capture.place) for name, capture in job.captures.items()})
+    return Update(job, {**same, "policy": repr(scope.policy)}, saved)
 
 
 def check_continued(out: str | Path, manifest: Manifest | None = None) -> bool:

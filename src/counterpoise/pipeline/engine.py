@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial, reduce
 from itertools import accumulate
 from typing import Any
@@ -25,7 +24,6 @@ from counterpoise.pipeline.findings.ranking import rank_all
 from counterpoise.pipeline.fold.bucket import FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.task import ClusterFold
-from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.offset_spans import Flush, chunk_starts, overlapping
@@ -35,10 +33,11 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.scope import AuditScope
-from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_records
 
-__all__ = ["ClusterInput", "Engine"]
+__all__ = ["ClusterInput", "Engine", "Job"]
 
 _RAW_ROWS = "key binary, value binary, partition int, offset long, timestamp timestamp"
 _GROUPS = "group_id string, chosen boolean"
@@ -48,6 +47,18 @@ _FOLD_BYTES = 8 << 20
 """Bytes of blocks per fold task."""
 _MOST_TASKS = 64
 Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One audit of one or more clusters."""
+
+    captures: Mapping[str, Capture]  # By cluster name
+    transaction: TableTransaction  # It is open
+    strategies: Sequence[str]
+    scope: AuditScope
+    salt: str | None  # Names in tables are hashed with it; None: they are not
+    into: Catalog | None  # Tables of a catalog that get the same rows
 
 
 @dataclass(frozen=True)
@@ -72,23 +83,15 @@ class ClusterInput:
 class Engine:
     """The stages of an audit, in the order `scan`, `fold`, `rank`.
 
-    `work` is a folder for files that tasks share, a path or a URI; the caller deletes it. Tasks write files with names from
-    `new_files`. Names in tables are hashed with `salt`. `write_states`: states for the next update are written.
+    `work` is a folder for files that tasks share, a path or a URI; the caller deletes it. `write_states`: states for the next
+    update are written.
     """
 
     def __init__(
-        self,
-        spark: SparkSession,
-        clusters: Mapping[str, ClusterInput],
-        work: str,
-        new_files: NewFiles,
-        scope: AuditScope,
-        salt: str | None = None,
-        *,
-        write_states: bool = False,
+        self, spark: SparkSession, job: Job, clusters: Mapping[str, ClusterInput], work: str, *, write_states: bool
     ) -> None:
-        self._spark, self._work, self._files, self._scope, self._salt = spark, work, new_files, scope, salt
-        self._write_states = write_states
+        self._spark, self._job, self._work, self._scope, self._write_states = spark, job, work, job.scope, write_states
+        self._files = job.transaction.new_files
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         begins = {name: one.begin for name, one in clusters.items()}
         files = {name: one.record_files for name, one in clusters.items()}
@@ -193,7 +196,7 @@ class Engine:
                 groups=filters[name],
                 begin=one.begin,
                 window=self._scope.window,
-                salt=self._salt,
+                salt=self._job.salt,
             )
             for name, one in self.clusters.items()
         }
@@ -231,11 +234,11 @@ class Engine:
             names |= {topic_id: topic for topic, topic_id in sorted((one.source.files.topic_ids or {}).items())}
         return names
 
-    def fold(self, strategies: Sequence[str], last_times: Mapping[str, int], watermarks: Mapping[str, int] | None = None) -> None:
+    def fold(self, last_times: Mapping[str, int], watermarks: Mapping[str, int]) -> None:
         """Fold the blocks of `scan`, and unpersist them.
 
         `last_times`: cluster name -> time of its last record, in microseconds. `watermarks`: cluster name -> the
-        watermark, in microseconds (`snapshot.watermark_of`); default: `NEVER`, no sample or record follows.
+        watermark, in microseconds (`snapshot.watermark_of`); without one no sample or record follows.
         """
         blocks = self._blocks
         assert blocks is not None, "scan first"
@@ -247,14 +250,14 @@ class Engine:
                 *self._buckets[name],
                 ends=one.ends.share(self._work),
                 spec=FoldSpec(
-                    *(tuple(strategies), names, one.source.files.topic_ids, self._scope.reset),
-                    watermark=(watermarks or {}).get(name, NEVER),
+                    *(tuple(self._job.strategies), names, one.source.files.topic_ids, self._scope.reset),
+                    watermark=watermarks.get(name, NEVER),
                     headroom=self._scope.headroom,
                 ),
                 chunk_starts=frozenset(chunk_starts(self._flushes(name))),
                 end=last_times[name],
                 write_states=self._write_states,
-                salt=self._salt,
+                salt=self._job.salt,
                 policy=self._scope.policy,
             )
             for name, one in self.clusters.items()
@@ -276,28 +279,14 @@ class Engine:
 
     # rank
 
-    def lag_times(self) -> tuple[datetime | None, datetime | None]:
-        """The first and the last time in the new rows of `partition_lag`."""
-        times = [one["lag_times"] for one in self.folded if one["lag_times"]]
-        if not times:
-            return None, None
-        return moment_of(min(first for first, _ in times)), moment_of(max(last for _, last in times))
-
     def rank(self, last_times: Mapping[str, int]) -> None:
         """Write `findings` and `actions`, after `fold`. `last_times` is that of `fold`."""
         self.ranked = rank_all(self.folded, self._files, last_times)
 
-    def final_tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-        """Yield table, cluster, and the manifest of its files with final rows."""
-        for one in (*self.scanned, *self.folded):
-            for table, manifest in one["tables"].items():
-                yield table, one["cluster"], manifest
-        for table, clusters in self.ranked["tables"].items():
-            for cluster, manifest in clusters.items():
-                yield table, cluster, manifest
-
-    def provisional_tables(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-        """Yield table, cluster, and the manifest of its files with provisional rows."""
-        for one in self.folded:
-            for table, manifest in one["provisional"].items():
-                yield table, one["cluster"], manifest
+    def tables(self, kind: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Yield table, cluster, and the manifest of its files: with final rows ("tables") or provisional ones ("provisional")."""
+        of_table = self.ranked["tables"].items() if kind == "tables" else ()
+        ranked = [{"cluster": name, kind: {table: one}} for table, of in of_table for name, one in of.items()]
+        for manifest in (*self.scanned, *self.folded, *ranked):
+            for table, one in manifest.get(kind, {}).items():
+                yield table, manifest["cluster"], one

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from counterpoise.pipeline.engine import ClusterInput, Engine
+from counterpoise.pipeline.engine import ClusterInput, Engine, Job
 from counterpoise.pipeline.fold.ends_file import samples_of
 from counterpoise.pipeline.incremental.since_last import Update
 from counterpoise.pipeline.records.place import moment_of
@@ -22,15 +22,13 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import delete, is_local, list_files, parquet_footers
 from counterpoise.pipeline.stored import store
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.compaction import compacted
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, day_folder
-from counterpoise.pipeline.stored.transaction import TableTransaction
-from counterpoise.pipeline.summary import count_records, data_notes, iso, lag_note, sum_records, summarize
+from counterpoise.pipeline.summary import count_records, data_notes, lag_note, sum_records, summarize
 
 __all__ = ["SUMMARY_FORMAT", "Progress", "Run"]
 
@@ -43,33 +41,20 @@ _STAGES = ("records", "scan", "fold", "findings", "summary", "store")
 
 
 class Run:
-    """Computes the tables of one or more clusters, and stores all of them in one open transaction.
+    """Computes the tables of a job, and stores all of them in its transaction.
 
-    Names in tables are hashed with `salt`; then temporary files with names are beside `out`, not in it. `into` are tables of a
-    catalog that get the same rows as `out`. With `update` the previous audit is continued, and a state for the next one is
-    written; without it rows are added to the stored ones.
+    If names are hashed, temporary files with plain names are beside `out`, not in it. With `update` the previous audit is
+    continued, and a state for the next one is written; without it rows are added to the stored ones.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        captures: Mapping[str, Capture],
-        transaction: TableTransaction,
-        scope: AuditScope,
-        salt: str | None,
-        into: Catalog | None,
-        progress: Progress | None,
-        update: Update | None = None,
-    ) -> None:
-        self._spark, self._scope = spark, scope
-        self._captures, self._update = dict(captures), update
+    def __init__(self, spark: SparkSession, job: Job, progress: Progress | None, update: Update | None = None) -> None:
+        self._spark, self._job, self._progress, self._update = spark, job, progress, update
         self._saved = None if update is None else update.saved
-        self._transaction = transaction
-        self._salt, self._into, self._progress = salt, into, progress
+        self._transaction = job.transaction
         self._ends: dict[str, int | None] = {}
         self._sums: dict[str, Any] = {}
 
-    def run(self, source: str, strategies: Sequence[str]) -> dict[str, Any]:
+    def run(self, source: str) -> dict[str, Any]:
         """Run all stages; returns the summary as written to ``summary.json``.
 
         Raises `StateTooOldError` if an update contradicts stored final rows: the caller audits everything again. Raises
@@ -77,11 +62,10 @@ class Run:
         """
         with self._work_folders() as (scratch, work):
             self._report_progress("records")
-            clusters = {name: self._input(name, one, scratch) for name, one in self._captures.items()}
-            files, is_update = self._transaction.new_files, self._update is not None
-            engine = Engine(self._spark, clusters, work, files, self._scope, self._salt, write_states=is_update)
+            clusters = {name: self._input(name, one, scratch) for name, one in self._job.captures.items()}
+            engine = Engine(self._spark, self._job, clusters, work, write_states=self._update is not None)
             try:
-                self._stages(engine, strategies)
+                self._stages(engine)
             finally:
                 engine.close()
             return self._store(source, engine)
@@ -97,7 +81,7 @@ class Run:
                 yield Path(scratch), beside
                 _delete_below(beside)
             return
-        folder = Path(self._transaction.out) / ".transaction" / "work" if self._salt is None else Path(beside)
+        folder = Path(self._transaction.out) / ".transaction" / "work" if self._job.salt is None else Path(beside)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
@@ -108,10 +92,10 @@ class Run:
     def _input(self, name: str, source: Capture, scratch: Path) -> ClusterInput:
         if self._update is not None:
             return self._update.input(name, scratch)
-        samples = samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._scope.window)
+        samples = samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._job.scope.window)
         return ClusterInput(source, source.files.records, samples)
 
-    def _stages(self, engine: Engine, strategies: Sequence[str]) -> None:
+    def _stages(self, engine: Engine) -> None:
         self._report_progress("scan")
         engine.scan()
         watermarks: dict[str, int] = {}
@@ -125,15 +109,15 @@ class Run:
         # For a cluster without records any time is fine.
         last_times = {name: 0 if end is None else end for name, end in self._ends.items()}
         self._report_progress("fold")
-        engine.fold(strategies, last_times, watermarks)
+        engine.fold(last_times, watermarks)
         self._report_progress("findings")
         engine.rank(last_times)
 
     def _store(self, source: str, engine: Engine) -> dict[str, Any]:
         """Store all tables in one transaction; nothing is stored if one of them fails."""
         self._report_progress("summary")
-        final, provisional = _by_partition(engine.final_tables()), _by_partition(engine.provisional_tables())
-        about = self._sums_and_notes(engine)
+        final, provisional = (_by_partition(engine.tables(kind)) for kind in ("tables", "provisional"))
+        about, notes = self._sums_and_notes(engine)
         self._report_progress("store")
         work, saved = self._transaction, self._saved
         for name in RECORDS:
@@ -141,8 +125,8 @@ class Run:
         if self._update is None:
             for name in TABLES:
                 store.check(self._spark, name, final[name], work)
-        if self._into is not None:
-            about["notes"] += self._into_catalog(self._into, final, provisional)
+        if self._job.into is not None:
+            notes += self._into_catalog(self._job.into, final, provisional)
         added, removed = list[str](), list[str]()
         stored_rows: dict[str, int] = {}
         days = {name: None if end is None else moment_of(end).date().isoformat() for name, end in self._ends.items()}
@@ -156,8 +140,14 @@ class Run:
             known = None if saved is None else saved.sums["rows"].get(name)
             stay = _rows(stored_files - set(old)) if known is None else known - _rows(old)
             stored_rows[name] = stay + _rows(new)
-        rows = {name: sum(one["rows"] for table, _, one in engine.final_tables() if table == name) for name in TABLES}
-        summary = self._summary(source, about, days, stored_rows if self._update is not None else rows, stored_rows)
+        rows = stored_rows
+        if self._update is None:
+            rows = {name: sum(one["rows"] for table, _, one in engine.tables("tables") if table == name) for name in TABLES}
+        tables = {
+            name: {"path": f"tables/{name}", "rows": rows[name], "stored": stored_rows[name], "columns": stored(name).names}
+            for name in TABLES
+        }
+        summary = {**self._head(source, days), **about, "tables": tables, "notes": notes}
         if self._update is not None:
             files = [file for by_day in provisional.values() for listed in by_day.values() for file in listed]
             new, old = self._update.save_state(engine, files, {**self._sums, "rows": stored_rows})
@@ -191,12 +181,10 @@ class Run:
         )
         return [words] if left_out else []
 
-    def _sums_and_notes(self, engine: Engine) -> dict[str, Any]:
+    def _sums_and_notes(self, engine: Engine) -> tuple[dict[str, Any], list[str]]:
         """Sums over records, groups and findings of this audit and those that it continues, and notes, for the summary."""
         counted = count_records(engine.scanned, engine.folded)
-        first, last = engine.lag_times()
-        sampled = {"sampled_from": iso(first), "sampled_to": iso(last)}
-        about = sampled | summarize(counted, engine.folded, engine.ranked)
+        about = summarize(counted, engine.folded, engine.ranked)
         transactional = counted["transactional"]
         if self._saved is not None:
             before = self._saved.sums
@@ -207,41 +195,25 @@ class Run:
                 about[name] = pick((one for one in (before[name], about[name]) if one is not None), default=None)
         named = ("records", "from", "to", "sampled_from", "sampled_to")
         self._sums = {"transactional": transactional, **{name: about[name] for name in named}}
-        clusters = list(self._captures)
-        notes = [note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._captures[name].notes]
-        known = all(one.files.aborted_records is not None for one in self._captures.values())
+        clusters = list(self._job.captures)
+        notes = [
+            note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._job.captures[name].notes
+        ]
+        known = all(one.files.aborted_records is not None for one in self._job.captures.values())
         disagreeing = {name: len(one.ends.conflicting) for name, one in engine.clusters.items()}
         notes += [*data_notes(about["records"]["total"], transactional, known, disagreeing), *lag_note(engine.folded)]
-        if self._salt is None:
-            notes += self._scope.policy.ended(moment_of(max((end or 0 for end in self._ends.values()), default=0)).date())
+        if self._job.salt is None:
+            notes += self._job.scope.policy.ended(moment_of(max((end or 0 for end in self._ends.values()), default=0)).date())
         else:
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
-        return {**about, "notes": notes}
+        return about, notes
 
-    def _summary(
-        self,
-        source: str,
-        about: Mapping[str, Any],
-        days: Mapping[str, str | None],
-        rows: Mapping[str, int],
-        stored_rows: Mapping[str, int],
-    ) -> dict[str, Any]:
-        clusters = list(self._captures)
-        tables = {
-            name: {"path": f"tables/{name}", "rows": rows[name], "stored": stored_rows[name], "columns": stored(name).names}
-            for name in TABLES
-        }
-        names = None if self._salt is None else fingerprint(self._salt)
+    def _head(self, source: str, days: Mapping[str, str | None]) -> dict[str, Any]:
+        """What the summary says about the audit itself."""
+        names, clusters = None if self._job.salt is None else fingerprint(self._job.salt), list(self._job.captures)
         head = {"format": SUMMARY_FORMAT, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
         head |= {"clusters": clusters, "days": dict(days), "hashed": names}
-        if self._update is not None:
-            head["since_last"] = self._transaction.new_files.number
-        return {
-            **head,
-            **{name: value for name, value in about.items() if name != "notes"},
-            "tables": tables,
-            "notes": about["notes"],
-        }
+        return head if self._update is None else {**head, "since_last": self._transaction.new_files.number}
 
     def _report_progress(self, stage: str) -> None:
         if self._progress is not None:

@@ -18,7 +18,6 @@ __all__ = [
     "GROUP_GENERATIONS",
     "GROUP_REPORT",
     "HEALTH",
-    "MEASURED_REPLAYS",
     "METRICS",
     "MODERN_GROUP_RECORDS",
     "OFFSET_COMMITS",
@@ -133,8 +132,6 @@ METRICS = _table(
     _SKEWED,
 )
 
-MEASURED_REPLAYS = METRICS.append(REPLAYS.field("assignment"))
-"""The columns of `METRICS` and `REPLAYS` in one row."""
 ASSIGNMENT = REPLAYS.field("assignment").type
 
 GROUP_REPORT = _table(

@@ -36,18 +36,15 @@ def with_standstill(row: Row, n_protocols: int = 1) -> list[dict[str, Any]] | No
     expected = _expected(row, runs)
     expected_here = expected.get((OBSERVED, REPLAY))
     scale = None if stopped is None or not expected_here else stopped / expected_here
-    return [
-        {**run, "stopped_seconds": None if scale is None else round(_scale(row, run, scale) * expected[_key(run)], 3)}
-        for run in runs
-    ]
+    if scale is None:
+        return [{**run, "stopped_seconds": None} for run in runs]
+    observed = row["protocol_kind"] or EAGER
+    scales = [scale if _kind(row, run) == observed else max(scale, 1.0) for run in runs]
+    return [{**run, "stopped_seconds": round(one * expected[_key(run)], 3)} for one, run in zip(scales, runs, strict=True)]
 
 
 def _key(run: Row) -> tuple[str, str]:
     return run["strategy"], run["mode"]
-
-
-def _scale(row: Row, run: Row, observed: float) -> float:
-    return observed if _kind(row, run) == (row["protocol_kind"] or EAGER) else max(observed, 1.0)
 
 
 def seconds_of(row: Row) -> tuple[dict[tuple[str, str], float], bool]:

@@ -27,8 +27,11 @@ _GROUPS = ("group_type", "protocol", "state", *_COUNTS)
 """The figures of groups in the manifest of a fold task, by type, protocol and state."""
 
 
-def count_records(scanned: Iterable[Manifest], folded: Iterable[Manifest]) -> dict[str, Any]:
-    """``from, to, records`` of the summary, and the number of commits that look `transactional`, by the manifests of tasks."""
+def count_records(scanned: Iterable[Manifest], folded: Sequence[Manifest]) -> dict[str, Any]:
+    """``from, to, sampled_from, sampled_to, records`` of the summary, by the manifests of tasks.
+
+    Also the number of commits that look `transactional`.
+    """
     sums, kinds, deleted, times = Counter[str](), Counter[int | None](), Counter[int | None](), list[int]()
     for one in scanned:
         sums.update({name: one[name] for name in ("errors", "tombstones", "decoded", "transactional")})
@@ -50,8 +53,10 @@ def count_records(scanned: Iterable[Manifest], folded: Iterable[Manifest]) -> di
         "errors": sums["error_rows"],
         "by_type": {"1": commits, **by_type} if commits else by_type,
     }
-    begin, end = (moment_of(pick(times)) if times else None for pick in (min, max))
-    return {"from": iso(begin), "to": iso(end), "records": records, "transactional": sums["transactional"]}
+    sampled = [time for one in folded for time in one["lag_times"] or ()]
+    begin, end, first, last = (moment_of(pick(of)) if of else None for of in (times, sampled) for pick in (min, max))
+    spans = {"from": iso(begin), "to": iso(end), "sampled_from": iso(first), "sampled_to": iso(last)}
+    return {**spans, "records": records, "transactional": sums["transactional"]}
 
 
 def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,7 +73,7 @@ def summarize(counted: Mapping[str, Any], folded: Sequence[Manifest], found: Map
     groups = [dict(zip(_GROUPS, row, strict=True)) for one in folded for row in one["groups"]]
     return {
         "counterpoise": __version__,
-        **{name: counted[name] for name in ("from", "to", "records")},
+        **{name: counted[name] for name in ("from", "to", "sampled_from", "sampled_to", "records")},
         **_of_groups(groups),
         "rebalances": _rebalances(row for one in folded for row in one["steps"]),
         "strategies": _strategies(folded),

@@ -55,22 +55,17 @@ def groups(
 def _records(splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if splits is None:
-            yield _as_raw(batch)
-            continue
-        for number in batch.column(0).to_pylist():
-            yield from raw_batches(splits[number])
+            columns = [batch.column(name) for name in RAW]
+            columns[-1] = utc_micros(columns[-1])
+            yield pa.RecordBatch.from_arrays(columns, names=list(RAW))
+        else:
+            for number in batch.column(0).to_pylist():
+                yield from raw_batches(splits[number])
 
 
 def read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The raw records of splits as rows for Spark."""
     yield from map(plain, _records(splits, batches))
-
-
-def _as_raw(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Spark's rows as `raw_batches` yields them."""
-    columns = [batch.column(name) for name in RAW]
-    columns[-1] = utc_micros(columns[-1])
-    return pa.RecordBatch.from_arrays(columns, names=list(RAW))
 
 
 def read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -79,7 +79,7 @@ class _Side:
         self.living = {str(row["group_id"]): row for row in audit.groups() if row["state"] != "deleted"}
         self.findings = audit.findings()
         eras = {name: _era(row, last) for name, row in self.living.items()}
-        whole = Era((), first)
+        whole = Era({}, first)
         for era in eras.values():
             whole.absorb(era)
         self.figures = {name: _figures(era, last) for name, era in eras.items()}
@@ -94,7 +94,7 @@ def _era(row: Row, end: int) -> Era:
     stopped, lag = row["stopped_partition_seconds"], row["lag_now"]
     counts = {name: row[name] or 0 for name in ("rebalances", "moved")}
     stops = {"stops": int(stopped is not None), "stopped": round((stopped or 0) * 1e6)}
-    return Era((), begin, **counts, **stops, samples=int(lag is not None), lag=lag or 0)
+    return Era({}, begin, **counts, **stops, samples=int(lag is not None), lag=lag or 0)
 
 
 def _figures(era: Era, end: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.changes import change_rows
 from counterpoise.pipeline.fold.group_figures import committed_partitions, lag_figures
-from counterpoise.pipeline.fold.group_state import GroupState
+from counterpoise.pipeline.fold.group_state import GroupState, _queued
 from counterpoise.pipeline.fold.health_fold import health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows
@@ -151,11 +151,11 @@ class _Bucket(Bucket):
             group.changes.add_step(step, time, map(_about, MEMBERS[: step["n_static"] + 1]))
             self._add_step(name, step, time)
             moment = datetime.fromtimestamp(time / 1_000_000, UTC)
-            group._queue_generation(time, {"members": [0], "log_ts": moment, "log_offset": step["log_offset"]})
+            group._queue.append(_queued({"members": [0], "log_ts": moment, "log_offset": step["log_offset"]}))
 
     def _group(self, name: str, state: Mapping[str, Any] | None = None) -> GroupState:
         group = super()._group(name, state)
-        group._replays = _Asked(name, self)  # type: ignore[assignment]
+        group.replays = _Asked(name, self)  # type: ignore[assignment]
         return group
 
 
@@ -280,7 +280,8 @@ def folded(
         if end == len(events):
             _finish(bucket, chunk, found)
         else:
-            bucket.advance(chunk, _Rows(found))
+            rows: Any = _Rows(found)
+            bucket.advance(chunk, rows)
             state = bucket.state()
             found.sizes.append(len(encode_state(state_of_partitions(bucket.parts))))
     return found
@@ -288,7 +289,7 @@ def folded(
 
 def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
     bucket._feed(chunk.records, None)
-    rows = _Rows(found)
+    rows: Any = _Rows(found)
     stops = bucket._fold(chunk.commits, rows, None, NEVER)
     opened = open_rows(bucket.parts, bucket._ends.instants)
     bucket._add_health(rows, opened)

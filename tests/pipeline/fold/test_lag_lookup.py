@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.pipeline.fold.lag import QUALITIES, LagRows, Samples
+from counterpoise.pipeline.fold.lag import QUALITIES, LagRows
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.partitions import Keys, PartitionStates
 
@@ -33,8 +33,8 @@ def lag_rows(parts: PartitionStates, rows: list[Row]) -> LagRows:
     key = [keys.index((names.groups[group], names.topics[topic], number)) for group, topic, number, *_ in rows]
     time, lag = (np.array([row[at] for row in rows], np.int64) for at in (3, 4))
     none = np.full(len(rows), -1)
-    samples = Samples(np.array(key), time, none, lag, none, none, none, none)
-    return LagRows(np.array(key), time, none, lag, np.full(len(rows), QUALITIES.index("exact")), {}, samples)
+    exact = np.full(len(rows), QUALITIES.index("exact"))
+    return LagRows(np.array(key), time, none, lag, none, none, none, none, exact, none, none > 0)
 
 
 def entries(known: LagLookup, group: str, at: int) -> Any:
@@ -49,7 +49,7 @@ def test_a_generation_has_the_lag_of_the_last_instant_at_or_before_it_whoever_ha
     parts = partitions(rows)
     generations = [("g", 12), ("g", 20), ("g", 25), ("g", 35), ("h", 12), ("g", 5), ("nobody", 12)]
     known = LagLookup(generations, np.array([10, 20, 30]), parts)
-    known.add(lag_rows(parts, rows).samples)
+    known.add(lag_rows(parts, rows))
     assert [entries(known, group, at) for group, at in generations] == [
         [("t", [0], [7])],
         [("t", [0], [9])],
@@ -61,7 +61,7 @@ def test_a_generation_has_the_lag_of_the_last_instant_at_or_before_it_whoever_ha
     ]
     assert entries(known, "x", 12) == [], "nobody asked for it"
     none = LagLookup([("g", 35)], np.zeros(0, np.int64), parts)
-    none.add(lag_rows(parts, rows).samples)
+    none.add(lag_rows(parts, rows))
     assert none.at("g", 35) is None
 
 
@@ -80,7 +80,7 @@ def test_lag_that_comes_in_parts_in_any_order_is_all_there() -> None:
     parts, generations = partitions(rows), list(product(("empty at times", "a", "b"), (3, *range(10, 420, 5))))
     known = LagLookup(generations, np.array(instants), parts)
     for first in range(0, len(rows), 100):
-        known.add(lag_rows(parts, rows[first : first + 100]).samples)
+        known.add(lag_rows(parts, rows[first : first + 100]))
     for group, at in generations:
         last = max((one for one in instants if one <= at), default=None)
         mine = sorted(row[1:3] + row[4:] for row in rows if row[0] == group and row[3] == last)

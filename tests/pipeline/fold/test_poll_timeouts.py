@@ -30,8 +30,8 @@ def figures(*members: dict[str, Any], back_after: int = 5, silent_for: int = 30)
     found = again(found)
     found.add_step({"generation": 5, "left": [], "joined": ["m-2"], "group_type": "classic"}, (100 + back_after) * SECOND)
     for last in ((100 - silent_for) * SECOND, 0):
-        for key in found.departures() & {(100 * SECOND, "m-1")}:
-            found.add_last_commit(*key, last)
+        for key in found.departures.keys() & {(100 * SECOND, "m-1")}:
+            found.departures[key].add_commit(last)
     return again(found).figures
 
 
@@ -81,8 +81,8 @@ def of_members(
         found.add_record({**row, "deleted": epoch is None, "client_id": "c", "rebalance_timeout_ms": interval}, second * SECOND)
     about = {"log_partition": 0, "log_offset": len(records), "kind": "rebalance", "generation": 7, "group_type": "consumer"}
     found.add_step({**about, **(step or {})}, 200 * SECOND)
-    for key in found.departures() & {(200 * SECOND, "m")}:
-        found.add_last_commit(*key, last * SECOND)
+    for key in found.departures.keys() & {(200 * SECOND, "m")}:
+        found.departures[key].add_commit(last * SECOND)
     return found.figures
 
 
@@ -104,7 +104,7 @@ def test_a_step_that_hands_out_nothing_does_not_count() -> None:
     for kind, at, second in (("emptied", 2, 100), ("rebalance", 4, 200)):
         step = {"log_partition": 0, "log_offset": at, "kind": kind, "generation": at, "group_type": "consumer"}
         found.add_step(step, second * SECOND)
-    found.add_last_commit(200 * SECOND, "m", 90 * SECOND)
+    found.departures[200 * SECOND, "m"].add_commit(90 * SECOND)
     assert (found.figures["poll_kick_generation"], found.figures["poll_kick_ts"]) == (4, 100 * SECOND)
 
 
@@ -157,13 +157,13 @@ def test_a_departure_is_dropped_when_its_client_is_not_back_in_time_and_counted_
     found.add_generation([member("m-1"), member("m-2"), member("m-3", "d")])
     left = {"generation": 4, "left": ["m-1", "m-3"], "joined": ["m-2"], "group_type": "classic"}
     found.add_step(left, 100 * SECOND)
-    assert found.departures() == {(100 * SECOND, "m-1"), (100 * SECOND, "m-3")}
-    found.add_last_commit(100 * SECOND, "m-1", 90 * SECOND)
+    assert found.departures.keys() == {(100 * SECOND, "m-1"), (100 * SECOND, "m-3")}
+    found.departures[100 * SECOND, "m-1"].add_commit(90 * SECOND)
     for second in (110, 120, 170):
-        assert found.departures() >= {(100 * SECOND, "m-1")}
+        assert found.departures.keys() >= {(100 * SECOND, "m-1")}
         found.add_step({**left, "generation": second, "left": [], "joined": []}, second * SECOND)
         found.count_final()
-    assert found.departures() == set()
+    assert found.departures == {}
     assert again(found).figures["poll_kicks"] == 1
 
 
@@ -183,8 +183,8 @@ def test_under_kip_848_a_silent_member_is_waited_for_a_week(days: int, kicks: in
         found.add_record({**row, "client_id": "c", "rebalance_timeout_ms": 10_000}, second * SECOND)
         step = {"kind": "rebalance", "generation": offset, "group_type": "consumer", "log_partition": 0}
         found.add_step({**step, "log_offset": 2 * offset + 1}, max(second, 200) * SECOND)
-        for key in found.departures():
-            found.add_last_commit(*key, 10 * SECOND)
+        for key in found.departures:
+            found.departures[key].add_commit(10 * SECOND)
         found.count_final()
         found = again(found)
     assert found.figures.get("poll_kicks") == kicks

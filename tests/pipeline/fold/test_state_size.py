@@ -125,7 +125,8 @@ def size_after(rounds: int, kind: str, *, new_ids: bool) -> int:
                 rows += classic(now, epoch, offsets) if kind == "classic" else modern(now, epoch, offsets, before)
                 commits += [commit(partition, next(offsets)) for partition in range(PARTITIONS)]
                 before = members = now
-        bucket.advance(Chunk(rows, pa.Table.from_pylist(commits, AGGREGATE_COLUMNS), next(offsets) * SECOND), Ignored())
+        taken: Any = Ignored()
+        bucket.advance(Chunk(rows, pa.Table.from_pylist(commits, AGGREGATE_COLUMNS), next(offsets) * SECOND), taken)
         bucket = Bucket(bucket._spec, bucket._ends, bucket._plans, bucket.state())
     return len(bucket.state())
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from counterpoise.pipeline.engine import Job
 from counterpoise.pipeline.run import Run
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.scope import AuditScope
@@ -39,7 +40,7 @@ def test_files_of_earlier_days_and_provisional_rows(tmp_path: Path, fresh: bool)
         places = {file: work.place_of(work.name_of(file)) for file in (*old.values(), *today.values(), provisional)}
         saved = SimpleNamespace(provisional_files=[work.name_of(provisional)])
         update: Any = SimpleNamespace(saved=None if fresh else saved)
-        run = Run(None, {}, work, AuditScope(), None, None, None, update)  # type: ignore[arg-type]
+        run = Run(None, Job({}, work, (), AuditScope(), None, None), None, update)  # type: ignore[arg-type]
         final: dict[str, dict[str, list[str]]] = {name: {} for name in TABLES}
         final["group_report"][day_folder("default", NEW)] = ["report"]
         final["rebalances"][day_folder("default", NEW)] = ["steps"]

@@ -13,7 +13,7 @@ from counterpoise.pipeline.storage.files import absolute, is_local
 from counterpoise.pipeline.stored import catalog, store
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
-from counterpoise.pipeline.stored.tables import NO_DAY, table_files
+from counterpoise.pipeline.stored.tables import NO_DAY, by_partition, table_files
 from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["Folder", "Target", "read", "write"]
@@ -58,7 +58,7 @@ def write(table: DataFrame, name: str, target: Target) -> None:
         return
     work = TableTransaction(target.out)
     with work.open():
-        new = store.written(table, name, work.new_files)
+        new = by_partition(store.written(table, name, work.new_files))
         if name in RECORDS:
             store.check_cluster_is_new(name, new, work)
         store.check(spark, name, new, work)

@@ -124,7 +124,7 @@ def test_a_format_that_cannot_replace_rows_gets_the_final_ones_of_an_update(
     names, empty = TableTransaction(str(tmp_path)).new_files, {"group_report": list[str](), "rebalances": list[str]()}
     steps = [table(spark, "rebalances", {**commit(offset, 0), "generation": 1}) for offset in (1, 2)]
     dated = [step.withColumn("date", fn.lit(MIDNIGHT.date())) for step in steps]
-    files = [next(iter(store.written(step, "rebalances", names).values())) for step in dated]
+    files = [store.written(step, "rebalances", names) for step in dated]
     final, provisional = ({**empty, "rebalances": some} for some in files)
     assert store.add_to_catalog(spark, lake, final, empty) == []
     assert store.add_to_catalog(spark, lake, final, provisional, empty) == ["rebalances"]

@@ -194,7 +194,11 @@ def capture_notes(folder: str | Path | None) -> list[str]:
         return []
     try:
         about: Any = json.loads(text)
-        return [*_before(about), *_gaps(about), *map(str, about.get("hidden", ()))]
+        gaps = [
+            f"log partition {partition}: offsets {first} to {after - 1} were gone from the topic before they could be recorded"
+            for partition, first, after in about.get("gaps", ())
+        ]
+        return [*_before(about), *gaps, *map(str, about.get("hidden", ()))]
     except (ValueError, AttributeError, TypeError):
         return ["capture.json cannot be read: what this recording misses is unknown"]
 
@@ -210,10 +214,3 @@ def _before(about: Any) -> list[str]:
         line = f"complete=false: {missing} offsets from before the recording were not there any more ({reason})"
         return [f"{line}; older rebalances may be missing"]
     return []
-
-
-def _gaps(about: Any) -> list[str]:
-    return [
-        f"log partition {partition}: offsets {first} to {after - 1} were gone from the topic before they could be recorded"
-        for partition, first, after in about.get("gaps", ())
-    ]

@@ -143,8 +143,9 @@ class Recorder(Recording):
             batch = to_batch(records)
             self._pending.append(batch)
             self.status.passed -= len(records)
-            for index, last in _last_offsets(batch):
-                self._advance((OFFSETS_TOPIC, index), last + 1)
+            last = pa.Table.from_batches([batch]).group_by("partition").aggregate([("offset", "max")])
+            for index, offset in zip(last["partition"].to_pylist(), last["offset_max"].to_pylist(), strict=True):
+                self._advance((OFFSETS_TOPIC, index), offset + 1)
             self._groups |= _groups_of(batch)
             self.status.groups = len(self._groups)
             self.status.trouble = ""
@@ -212,11 +213,6 @@ class Recorder(Recording):
             return
         missing = sum(ends.values()) - folder.count_below(ends)
         folder.update_about(missing_before=missing, complete=missing == 0)
-
-
-def _last_offsets(batch: pa.RecordBatch) -> list[tuple[int, int]]:
-    last = pa.Table.from_batches([batch]).group_by("partition").aggregate([("offset", "max")])
-    return list(zip(last["partition"].to_pylist(), last["offset_max"].to_pylist(), strict=True))
 
 
 def _groups_of(batch: pa.RecordBatch) -> set[bytes]:

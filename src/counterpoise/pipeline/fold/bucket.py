@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from counterpoise.pipeline.fold.group_figures import add_commits, add_stops, com
 from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.fold.health_fold import add_health, add_seconds, health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
-from counterpoise.pipeline.fold.lag import LagRows, Samples, lag_rows, times_of_slices
+from counterpoise.pipeline.fold.lag import Samples, lag_rows, times_of_slices
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import NewSteps
@@ -27,12 +27,14 @@ from counterpoise.pipeline.fold.sizing import add_samples, sizing_columns
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, add_metrics
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.source.scope import Reset
 
-__all__ = ["Bucket", "Chunk", "FoldSpec", "Rows"]
+if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.table_rows import TableRows
+
+__all__ = ["Bucket", "Chunk", "FoldSpec"]
 
 Row = Mapping[str, Any]
 
@@ -65,28 +67,6 @@ class Chunk:
         return cls((), AGGREGATE_COLUMNS.empty_table())
 
 
-class Rows(Protocol):
-    """A writer of rows that are final."""
-
-    def add_step(self, row: Row) -> None:
-        """Add a row of `rebalances`."""
-
-    def add_lag(self, parts: PartitionStates, rows: LagRows) -> None:
-        """Add rows of `partition_lag`."""
-
-    def add_health(self, parts: PartitionStates, rows: HealthRows) -> None:
-        """Add rows of `health`."""
-
-    def add_replay(self, replay: Replay) -> None:
-        """Add a row of `replays` and one of `metrics`."""
-
-    def add_change(self, row: Row) -> None:
-        """Add a row of `changes`."""
-
-    def take_metrics(self) -> pa.Table | None:
-        """The rows of `metrics` since the last call, with `strategy_figures.METRICS_COLUMNS`."""
-
-
 class Bucket:
     """The state of a bucket of groups, restored from `state` if given. `plans` is a cache, which changes no result."""
 
@@ -112,14 +92,14 @@ class Bucket:
     def _add_step(self, group: str, step: Row, at: int) -> None:
         self._new.add(group, step, at)
 
-    def advance(self, chunk: Chunk, rows: Rows) -> None:
+    def advance(self, chunk: Chunk, rows: TableRows) -> None:
         """Fold a chunk; rows that no later chunk can change are added to `rows`."""
         self._feed(chunk.records, rows)
         # All samples and all records up to this time are known.
         until = min(NEVER if chunk.until == NEVER else chunk.until - 1, self._spec.watermark)
         self._fold(chunk.commits, rows, min(until, NEVER - 1), until)
 
-    def finish(self, chunk: Chunk, rows: Rows, end: int) -> Iterator[dict[str, Any]]:
+    def finish(self, chunk: Chunk, rows: TableRows, end: int) -> Iterator[dict[str, Any]]:
         """Fold the last chunk and add all remaining rows to `rows`, as if no record followed. The bucket cannot be used again.
 
         `end` is the end of the recording, in microseconds. Yields the figures of each group, in columns of `group_report`.
@@ -130,7 +110,7 @@ class Bucket:
                 rows.add_step(group.add(step))
         stops = self._fold(chunk.commits, rows, None, NEVER)
         for _, group in sorted(self.groups.items()):
-            for replay in group.last_replays():
+            for replay in group.replays.close():
                 rows.add_replay(replay)
         self._add_replays(rows)
         opened = open_rows(self.parts, self._ends.instants)
@@ -161,7 +141,7 @@ class Bucket:
             figures |= commit_columns(group.commits)
         return figures | group.timeouts.figures
 
-    def _fold(self, commits: pa.Table, rows: Rows, until: int | None, replay_until: int) -> Stops:
+    def _fold(self, commits: pa.Table, rows: TableRows, until: int | None, replay_until: int) -> Stops:
         """Fold commits and the steps that took effect; lag is final up to `until`, None: no record follows."""
         parts, spec, ends = self.parts, self._spec, self._ends
         self._count_commits(commits)
@@ -175,12 +155,12 @@ class Bucket:
         for moment in times_of_slices(parts, ends, limit):
             found = [Samples.empty()]
             for lag in lag_rows(parts, ends, spec.now_ids, spec.reset, moment):
-                lookup.add(lag.samples)
-                rows.add_lag(parts, lag)
-                parts.keep_newest_lag(lag)
+                rows.add_lag(parts, lag.written)
+                parts.keep_newest_lag(lag.written)
                 found.append(lag.samples)
             parts.since = max(parts.since, moment)
             every = Samples.joined(found)
+            lookup.add(every)
             samples = every.take(np.flatnonzero((every.committed >= 0) | (every.owner >= 0)))
             changes.add_lag(eras, parts, samples)
             add_samples(sizing, parts, ends.instants, samples)
@@ -201,11 +181,11 @@ class Bucket:
             parts.compact(watermarks, until)
         return stops
 
-    def _add_health(self, rows: Rows, found: HealthRows) -> None:
+    def _add_health(self, rows: TableRows, found: HealthRows) -> None:
         rows.add_health(self.parts, found)
         add_seconds(self.groups, self.parts, found)
 
-    def _feed(self, records: Iterable[Row], rows: Rows) -> None:
+    def _feed(self, records: Iterable[Row], rows: TableRows) -> None:
         for name, of_group in groupby(records, key=lambda row: str(row["group_id"])):
             for step in self._group(name).feed(of_group, self._spec.names):
                 rows.add_step(step)
@@ -216,7 +196,7 @@ class Bucket:
         for name, figures in counted.items():
             self._group(name).commits = figures
 
-    def _add_replays(self, rows: Rows) -> None:
+    def _add_replays(self, rows: TableRows) -> None:
         metrics = rows.take_metrics()
         if metrics is not None and len(metrics):
             add_metrics({name: group.strategies for name, group in self.groups.items()}, metrics)

@@ -7,8 +7,8 @@ returns to its state, nothing has changed. What lies between two eras, the rebal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import lgamma, log
 from typing import Any
@@ -30,7 +30,7 @@ _KEPT = 20
 _HOUR, _DAY = 3600, 86400
 _SURE, _FEW, _BETTER, _WORSE = 0.95, 3, 0.8, 1.25
 _SEVERAL = ", "
-State = tuple[tuple[str, str], ...]
+State = dict[str, str]
 """Names and values of what is the same throughout an era."""
 
 
@@ -58,7 +58,7 @@ class Era:
 
     def lasted(self, now: int) -> bool:
         """Whether a state has lasted long enough to be an era."""
-        mixed = any(_SEVERAL in value for _, value in self.state)
+        mixed = any(_SEVERAL in value for value in self.state.values())
         return now - self.begin >= (_MIXED if mixed else _LASTS) or (not mixed and self.rebalances >= _REBALANCES)
 
     def absorb(self, other: Era) -> None:
@@ -91,11 +91,7 @@ class _Eras:
 
     def __init__(self, saved: Mapping[str, Any] | None) -> None:
         state = saved or {"settled": [], "trial": []}
-        self.settled, self.trial = ([_restored(one) for one in state[name]] for name in ("settled", "trial"))
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return {"settled": [astuple(one) for one in self.settled], "trial": [astuple(one) for one in self.trial]}
+        self.settled, self.trial = ([Era(**one) for one in state[name]] for name in ("settled", "trial"))
 
     def add(self, at: int, state: State, rebalances: int, moved: int) -> None:
         """A step at which the group has a state and members."""
@@ -146,24 +142,18 @@ class _Eras:
                 yield known[number], mine
 
 
-def _restored(saved: Sequence[Any]) -> Era:
-    state, *figures = saved
-    return Era(tuple((name, value) for name, value in state), *figures)
-
-
 class Changes:
     """The eras of one group, restored from `state` if given."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}
-        self._eras = [_Eras(saved.get(name)) for name in ("configuration", "size")]
+        self._eras = [_Eras(of) for of in saved.get("eras", (None, None))]  # by configuration, and by size
         self._empty_since: int | None = saved.get("empty_since")
 
     @property
     def state(self) -> dict[str, Any]:
         """The state, for `fold_state.encode_state`."""
-        configuration, size = (one.state for one in self._eras)
-        return {"configuration": configuration, "size": size, "empty_since": self._empty_since}
+        return {"eras": list(map(vars, self._eras)), "empty_since": self._empty_since}
 
     def add_step(self, step: Mapping[str, Any], at: int, members: Iterable[Mapping[str, Any]]) -> None:
         """Add a step when its record is read, at a time in microseconds.
@@ -178,7 +168,7 @@ class Changes:
                 one.add_empty(at - self._empty_since)
             self._empty_since = None
         counts = int(step["kind"] == "rebalance"), step.get("n_moved") or 0
-        for eras, state in zip(self._eras, (_configuration(step, members), (("members", str(step["n_members"])),)), strict=True):
+        for eras, state in zip(self._eras, (_configuration(step, members), {"members": str(step["n_members"])}), strict=True):
             eras.add(at, state, *counts)
 
     def add_stops(self, times: Int64, stopped: Int64) -> None:
@@ -213,7 +203,7 @@ def _configuration(step: Mapping[str, Any], members: Iterable[Mapping[str, Any]]
         "static members": "none" if not static else "all" if static == step["n_members"] else f"some{_SEVERAL}not all",
         **{name: _distinct(listed, name) for name in ("rebalance_timeout_ms", "session_timeout_ms", "library")},
     }
-    return tuple((name.replace("_", " "), str(value)) for name, value in values.items() if value)
+    return {name.replace("_", " "): str(value) for name, value in values.items() if value}
 
 
 def _distinct(members: Iterable[Mapping[str, Any]], name: str) -> str:
@@ -250,7 +240,7 @@ def _add(of: Mapping[str, Changes], parts: PartitionStates, group: Int64, time: 
 def change_rows(of: Changes, group: str, until: int) -> Iterator[dict[str, Any]]:
     """Rows of `changes` of a group; `until` is the end of the recording, in microseconds."""
     for before, after in of.pairs(until):
-        was, now = dict(before.state), dict(after.state)
+        was, now = before.state, after.state
         names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
         first = names[0]
         sides = before.figures(until), after.figures(until)

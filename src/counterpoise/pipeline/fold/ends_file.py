@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -129,30 +129,28 @@ def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str])
 
     New rows are written to the reserved rows of its file, or all rows to a new file, `new_file()`, if these are too few.
     """
-    work = _SampleWriter(before, new.logs, new.counts, new_file, new.oldest)
+    work = _SampleWriter(before, new, new_file)
     for table in new.tables():
         work.add(table)
     return work.finish(new.instants)
 
 
 class _SampleWriter:
-    """Appends samples to the rows of their logs; `logs` and `counts` are the new samples by log, to reserve room.
+    """Appends the samples `new` to the rows of their logs.
 
-    `new_file` returns the path of a new file, which is created if there is not enough room. Samples before `oldest` may be
+    `new_file` returns the path of a new file, which is created if there is not enough room. Samples before `new.oldest` may be
     dropped, because the capture has dropped them.
     """
 
-    def __init__(
-        self, before: EndsFile, logs: Collection[tuple[str, int]], counts: Int64, new_file: Callable[[], str], oldest: int | None
-    ) -> None:
+    def __init__(self, before: EndsFile, new: NewSamples, new_file: Callable[[], str]) -> None:
         self._number = {log: at for at, log in enumerate(before.logs)}
-        number = np.array([self._number.setdefault(log, len(self._number)) for log in logs], np.int64)
+        number = np.array([self._number.setdefault(log, len(self._number)) for log in new.logs], np.int64)
         grown = np.zeros(len(self._number), np.int64)
-        grown[number] = counts
+        grown[number] = new.counts
         first, count, room = (widened(column, len(grown)) for column in (before.first, before.count, before.room))
         now = replace(before, logs=tuple(self._number), first=first, count=count, room=room)
         if (now.count + grown > now.room).any():
-            now = _larger_file(now, grown, Path(new_file()), oldest)
+            now = _larger_file(now, grown, Path(new_file()), new.oldest)
         self._now, self._base, self._count = now, now.count, now.count.copy()
         self._mixed: set[int] = set()
         self._rows: Any = np.memmap(now.file, np.int64, "r+").reshape(-1, _WIDTH) if now.file else now.rows()
@@ -199,7 +197,8 @@ class _SampleWriter:
             differ = (self._rows[again, START:] != self._rows[again + 1, START:]).any(axis=1)
             places = set(zip(log[differ].tolist(), self._rows[again[differ], TIME].tolist(), strict=True))
             conflicting.append(np.array(sorted(at for _, at in places), np.int64))
-            for one, dropped in zip(*_split(log, again), strict=True):
+            logs, begins = np.unique(log, return_index=True)
+            for one, dropped in zip(logs.tolist(), np.split(again, begins[1:]), strict=False):  # one empty part without a log
                 start, count = int(first[one] + base[one]), int(self._count[one] - base[one])
                 stay = np.delete(self._rows[start : start + count], dropped - start, axis=0)
                 self._rows[start : start + len(stay)] = stay
@@ -249,12 +248,6 @@ def _with_lives(whole: EndsFile, recreated: list[tuple[int, int]]) -> EndsFile:
     lives = np.concatenate((np.stack((log, at, number), axis=1), np.array(more, np.int64).reshape(-1, 3)))
     lives = lives[np.lexsort((lives[:, 1], lives[:, 0]))]
     return replace(whole, life_log=lives[:, 0], life_at=lives[:, 1], life_number=lives[:, 2])
-
-
-def _split(log: Int64, rows: Int64) -> tuple[list[int], list[Int64]]:
-    """Group rows by log; `log` is sorted."""
-    logs, begins = np.unique(log, return_index=True)
-    return logs.tolist(), np.split(rows, begins[1:]) if len(logs) else []
 
 
 def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> EndsFile:

@@ -35,8 +35,8 @@ class StopFigures:
         self.known = False
         self.stopped = self.unowned = 0
         self.worst: list[Any] | None = None
-        self._by_partition: Counter[tuple[str, int]] = Counter()
-        self._most: list[int] | None = None
+        self.by_partition: Counter[tuple[str, int]] = Counter()
+        self.most: list[int] | None = None
         restore(self, state)
 
     @property
@@ -44,32 +44,21 @@ class StopFigures:
         """The figures, for `fold_state.encode_state`."""
         return vars(self)
 
-    def add_longest(self, seconds: float, generation: int, at: int) -> None:
-        """Add the longest stop of a chunk."""
-        here = [-seconds, generation, at]
-        self.worst = here if self.worst is None else min(self.worst, here)
-
-    def add_unowned(self, topic: str, partition: int, generation: int, commits: int) -> None:
-        """Add commits without an owner for a partition after a step."""
-        self._by_partition[topic, partition] += commits
-        here = [-commits, generation]
-        self._most = here if self._most is None else min(self._most, here)
-
     @property
     def figures(self) -> Figures:
         """Columns of `group_report`; empty if no partition was assigned and none committed."""
         if not self.known:
             return {}
-        worst, most = self.worst, sorted(self._by_partition.items(), key=lambda one: (-one[1], one[0]))[:_UNOWNED_NAMED]
+        worst, most = self.worst, sorted(self.by_partition.items(), key=lambda one: (-one[1], one[0]))[:_UNOWNED_NAMED]
         return {
             "stopped_partition_seconds": None if worst is None else self.stopped / 1_000_000,
             "longest_stop_seconds": None if worst is None else -worst[0],
             "longest_stop_generation": None if worst is None or worst[1] < 0 else worst[1],
             "longest_stop_ts": None if worst is None else worst[2],
             "commits_without_owner": self.unowned,
-            "partitions_without_owner": len(self._by_partition),
+            "partitions_without_owner": len(self.by_partition),
             "unowned_commits": [{"topic": topic, "partition": at, "commits": n} for (topic, at), n in most],
-            "unowned_generation": None if self._most is None else self._most[1],
+            "unowned_generation": None if self.most is None else self.most[1],
         }
 
 
@@ -82,8 +71,8 @@ def add_stops(of: Mapping[str, StopFigures], parts: PartitionStates, stops: Stop
     known = np.flatnonzero(stops.timed & ~np.isnan(stops.stop))
     order = known[np.lexsort((stops.at[known], stops.generation[known], -stops.stop[known], stops.group[known]))]
     for row in order[run_starts(stops.group[order])].tolist():
-        figures = of[groups[stops.group[row]]]
-        figures.add_longest(float(stops.stop[row]), int(stops.generation[row]), int(stops.at[row]))
+        figures, longest = of[groups[stops.group[row]]], [-float(stops.stop[row]), int(stops.generation[row]), int(stops.at[row])]
+        figures.worst = longest if figures.worst is None else min(figures.worst, longest)
     # Whole microseconds: a sum of fractions would depend on the order of rows.
     stopped = np.floor(stops.stop[known] * 1_000_000 + 0.5).astype(np.int64)
     counted = np.flatnonzero(stops.counted)
@@ -94,9 +83,9 @@ def add_stops(of: Mapping[str, StopFigures], parts: PartitionStates, stops: Stop
             setattr(of[groups[group]], name, getattr(of[groups[group]], name) + int(sums[group]))
     keys = parts.keys
     for row in counted[stops.unowned[counted] > 0].tolist():
-        key = stops.key[row]
-        place = topics[keys.topic[key]], int(keys.partition[key])
-        of[groups[stops.group[row]]].add_unowned(*place, int(stops.generation[row]), int(stops.unowned[row]))
+        key, figures, most = stops.key[row], of[groups[stops.group[row]]], [-int(stops.unowned[row]), int(stops.generation[row])]
+        figures.by_partition[topics[keys.topic[key]], int(keys.partition[key])] += int(stops.unowned[row])
+        figures.most = most if figures.most is None else min(figures.most, most)
 
 
 def committed_partitions(parts: PartitionStates, stops: Stops) -> Int64:

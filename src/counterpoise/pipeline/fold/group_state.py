@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
-from itertools import chain
 from typing import Any
 
 from counterpoise.pipeline.fold.changes import Changes
@@ -17,7 +16,7 @@ from counterpoise.pipeline.fold.sizing import Sizing
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from counterpoise.pipeline.history.modern_fold import NAMES
-from counterpoise.pipeline.history.replay_fold import STEP_COLUMNS, Replay, ReplayFold, as_generation, is_epoch
+from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, STEP_COLUMNS, Replay, ReplayFold, as_generation
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
 from counterpoise.pipeline.history.steps import StepsFold
@@ -29,6 +28,7 @@ __all__ = ["GroupState"]
 _TOPIC_ID = re.compile('"topic_id":"([^"]+)"')
 _NOTHING: Mapping[str, Any] = dict.fromkeys(REBALANCES.names[1:])
 Row = Mapping[str, Any]
+_Queued = tuple[int, bool, bytes]
 
 
 class GroupState:
@@ -54,6 +54,7 @@ class GroupState:
     stops : StopFigures
     commits : list, optional
         See `group_figures.CommitFigures`.
+    replays : ReplayFold
     strategies : StrategyFigures
         Figures of the strategies that are replayed.
     """
@@ -79,15 +80,15 @@ class GroupState:
         self.stops = StopFigures(saved.get("stops"))
         self.commits: CommitFigures | None = saved.get("commits")
         self.strategies = StrategyFigures(saved.get("strategies"))
-        self._replays = ReplayFold(strategies, saved.get("replays"), plans)
-        self._generations: list[tuple[int, bool, bytes]] = []
-        self._waiting: list[Row] = saved.get("generations", [])
+        self.replays = ReplayFold(strategies, saved.get("replays"), plans)
+        # Time of each generation that is not replayed yet, whether it needs lag, and its row: bytes take a tenth of the memory
+        self._queue: list[_Queued] = [(at, needs_lag, row) for at, needs_lag, row in saved.get("queue", ())]
 
     @property
     def state(self) -> dict[str, Any]:
         """The state, for `fold_state.encode_state`; read it before provisional steps are added."""
-        last = self._replays.last
-        generations = [*([] if last is None else [last]), *self._waiting, *(decode_state(row) for *_, row in self._generations)]
+        last = self.replays.last
+        queue = [*([] if last is None else [_queued(last)]), *self._queue]
         return {
             "steps": self.steps.state,
             "step_figures": self.step_figures.state,
@@ -100,8 +101,8 @@ class GroupState:
             "stops": self.stops.state,
             "commits": self.commits,
             "strategies": self.strategies.state,
-            "replays": self._replays.state,
-            "generations": generations,
+            "replays": self.replays.state,
+            "queue": queue,
         }
 
     def feed(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
@@ -142,41 +143,33 @@ class GroupState:
         at = micros(step["log_ts"])
         self._on_step(self._group, step, at)
         self.changes.add_step(step, at, self.timeouts.members)
-        if is_epoch(step):
-            self._queue_generation(at, as_generation({**step, "group_id": self._group}))
+        if step["group_type"] == EPOCH_TYPE:
+            self._queue.append(_queued(as_generation({**step, "group_id": self._group})))
 
     def _on_classic_step(self, row: Row, step: Row) -> None:
         """A step of a classic group takes effect; its replay uses columns of the step."""
         at = micros(step["log_ts"])
         self._on_step(self._group, step, at)
         self.changes.add_step(step, at, row["members"] or ())
-        self._queue_generation(at, {**row, "classic_step": {name: step.get(name) for name in STEP_COLUMNS}})
-
-    def _queue_generation(self, at: int, row: Row) -> None:
-        # MessagePack takes a tenth of the memory.
-        self._generations.append((at, bool(row["members"]), encode_state(row)))
+        self._queue.append(_queued({**row, "step": {name: step.get(name) for name in STEP_COLUMNS}}))
 
     def times(self) -> Iterator[int]:
         """Times of generations that are not replayed yet and need lag, in microseconds."""
-        yield from (micros(row["log_ts"]) for row in self._waiting if row["members"] and row.get("lag") is None)
-        yield from (at for at, members, _ in self._generations if members)
+        yield from (at for at, needs_lag, _ in self._queue if needs_lag)
 
     def replay(self, until: int, lag: Callable[[str, int], Any]) -> Iterator[Replay]:
         """Yield the replays of generations up to a time (microseconds) that have a following generation.
 
         ``lag(group, time)`` returns ``topic, partitions, lags`` as `LagLookup.at`; None: no sample before.
         """
-        earlier, generations, left = self._waiting, self._generations, list[Row]()
-        self._waiting, self._generations = [], []
-        rows = chain(((micros(row["log_ts"]), row) for row in earlier), ((at, decode_state(row)) for at, _, row in generations))
-        for at, row in rows:
-            if left or at > until:
-                left.append(row)
-                continue
-            known = row if not row["members"] or row.get("lag") is not None else {**row, "lag": lag(self._group, at)}
-            yield from self._replays.feed(known)
-        self._waiting = left
+        queue, self._queue = self._queue, []
+        for place, (at, needs_lag, encoded) in enumerate(queue):
+            if at > until:
+                self._queue = queue[place:]
+                return
+            row = decode_state(encoded)
+            yield from self.replays.feed({**row, "lag": lag(self._group, at)} if needs_lag else row)
 
-    def last_replays(self) -> Iterator[Replay]:
-        """Yield the replays of the last generation, as if none followed."""
-        yield from self._replays.close()
+
+def _queued(row: Row) -> _Queued:
+    return micros(row["log_ts"]), bool(row["members"]) and row.get("lag") is None, encode_state(row)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.pipeline.source.scope import Reset
 
-__all__ = ["QUALITIES", "LagQuery", "LagRows", "Samples", "lag_rows", "times_of_slices"]
+__all__ = ["QUALITIES", "LagRows", "Samples", "lag_rows", "times_of_slices"]
 
 _COLUMNS = COLUMNS["partition_lag"]
 _ROWS = 100_000
@@ -51,44 +52,46 @@ class Samples(Columns):
 
 
 @dataclass(frozen=True)
-class LagRows:
-    """Rows of `partition_lag`.
+class LagRows(Samples):
+    """Rows of `partition_lag`, at samples and between them, and samples of logs that have no such row.
 
     Attributes
     ----------
-    key, time : int64
-        The partition's code, and `at` in microseconds.
-    owner, lag : int64
-        The member's code, -1 for none; -1: unknown.
     quality : int64
-        Code into `QUALITIES`.
-    columns : dict
-        The other columns by name.
-    samples : Samples
-        Those of the rows that are at samples, and samples of partitions that have neither a commit nor an owner.
+        Code into `QUALITIES`; -1: the table has no such row.
+    late : int64
+        `time_lag_ms`, -1: unknown.
+    clamped : bool
     """
 
-    key: Int64
-    time: Int64
-    owner: Int64
-    lag: Int64
     quality: Int64
-    columns: Mapping[str, pa.Array]
-    samples: Samples = field(default_factory=Samples.empty)
+    late: Int64
+    clamped: Bool
+
+    @property
+    def written(self) -> LagRows:
+        """The rows of the table."""
+        return self.take(np.flatnonzero(self.quality >= 0))
+
+    @property
+    def samples(self) -> LagRows:
+        """The rows at samples."""
+        return self.take(np.flatnonzero((self.quality != QUALITIES.index("interpolated")) & (self.end >= 0)))
 
     def batch(self, parts: PartitionStates) -> pa.RecordBatch:
         """The rows with the columns of the table."""
         keys, at = parts.keys, self.key
         owner = np.where(self.owner < 0, len(parts.members), self.owner)
+        numbers = {"committed": self.committed, "log_start": self.start, "log_end": self.end, "lag": self.lag}
         columns = {
-            **self.columns,
+            **{name: pa.array(column, mask=column < 0) for name, column in {**numbers, "time_lag_ms": self.late}.items()},
             "group_id": pa.array(parts.groups, pa.string()).take(pa.array(keys.group[at])),
             "topic": pa.array(parts.topics, pa.string()).take(pa.array(keys.topic[at])),
             "partition": pa.array(keys.partition[at].astype(np.int32)),
             "at": pa.array(self.time).cast(pa.timestamp("us", tz="UTC")),
-            "lag": pa.array(self.lag, mask=self.lag < 0),
             "owner": pa.array([*parts.members, None], pa.string()).take(pa.array(owner)),
             "quality": pa.array(QUALITIES).take(pa.array(self.quality)),
+            "clamped": pa.array(self.clamped),
         }
         return pa.RecordBatch.from_arrays([columns[name] for name in _COLUMNS.names], schema=_COLUMNS)
 
@@ -143,12 +146,11 @@ def _last_commits(parts: PartitionStates) -> Iterator[LagRows]:
     order = np.lexsort((commits.offset, commits.key))
     last = order[::-1][run_starts(commits.key[order[::-1]])][::-1]
     last = last[~commits.deleted[last]]
-    key, n = commits.key[last].astype(np.int64), len(last)
-    if n:
-        columns = {name: pa.nulls(n, _COLUMNS.field(name).type) for name in ("log_start", "log_end", "time_lag_ms")}
-        columns |= {"committed": pa.array(commits.committed[last]), "clamped": pa.array(np.zeros(n, np.bool_))}
-        none = np.full(n, -1)
-        yield LagRows(key, commits.ts[last], none, none, np.full(n, QUALITIES.index("unknown")), columns)
+    if len(last):
+        none, time = np.full(len(last), -1), commits.ts[last]
+        unknown, no = np.full(len(last), QUALITIES.index("unknown")), np.zeros(len(last), np.bool_)
+        key, committed = commits.key[last].astype(np.int64), commits.committed[last]
+        yield LagRows(key, time, none, none, committed, time, none, none, unknown, none, no)
 
 
 def _firsts(parts: PartitionStates, ends: LogEnds, log: Int64, steps: Int64, step_time: Int64) -> tuple[Int64, Int64]:
@@ -171,34 +173,6 @@ def _of_former_topics(parts: PartitionStates, now_ids: Mapping[str, str] | None)
     now = np.array([-1 if now_ids.get(topic) is None else code.get(now_ids[topic], -2) for topic in parts.topics], np.int64)
     of_row = now[parts.keys.topic[commits.key]]
     return np.asarray((commits.topic_id >= 0) & (of_row != -1) & (commits.topic_id != of_row))
-
-
-@dataclass(frozen=True)
-class LagQuery(Columns):
-    """Rows to compute.
-
-    Attributes
-    ----------
-    key, time : int64
-    sample : int64
-        The last sample up to `time`.
-    between : bool
-        `time` is after the sample.
-    offset, committed_at : int64
-        The newest committed offset and the time of its commit, if `known`.
-    owner : int64
-        The owner at `time`, if `owned`.
-    """
-
-    key: Int64
-    time: Int64
-    sample: Int64
-    between: Bool
-    offset: Int64
-    committed_at: Int64
-    known: Bool
-    owner: Int64
-    owned: Bool
 
 
 def _rows(
@@ -226,13 +200,8 @@ def _rows(
     owner, owned = _owners_at(parts, key, time)
     keep = np.flatnonzero((known | ~between) & (known_at <= until))
     if len(keep):
-        query = LagQuery(key, time, sample, between, offset, committed_at, known, owner, owned).take(keep)
-        neither = query.take(np.flatnonzero(~query.known & ~query.owned))
-        rows = _lag(ends, query.take(np.flatnonzero(query.known | query.owned)), reset)
-        none = np.full(len(neither), -1)
-        log = ends.start[neither.sample], ends.end[neither.sample]
-        others = Samples(neither.key, neither.time, none, none, none, none, *log)
-        yield replace(rows, samples=Samples.joined([rows.samples, others]))
+        columns: tuple[Any, ...] = (key, time, sample, between, offset, committed_at, known, owner, owned)
+        yield _lag(ends, reset, *(column[keep] for column in columns))
 
 
 def _commits(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Int64, Int64]:
@@ -256,51 +225,57 @@ def _owners_at(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, 
     return spans.owner[span], (span >= 0) & ((until == NEVER) | (time < until))
 
 
-def _lag(ends: LogEnds, query: LagQuery, reset: Reset | None) -> LagRows:
-    """The rows of a query."""
-    offset, known = query.offset, query.known
-    begin, end = ends.start[query.sample], _end(ends, query)
+def _lag(
+    ends: LogEnds,
+    reset: Reset | None,
+    key: Int64,
+    time: Int64,
+    sample: Int64,
+    between: Bool,
+    offset: Int64,
+    committed_at: Int64,
+    known: Bool,
+    owner: Int64,
+    owned: Bool,
+) -> LagRows:
+    """The rows at these times, each with the last sample up to it; `between`: the time is after that sample.
+
+    `offset` and `committed_at` are the newest committed offset and the time of its commit, if `known`; `owner` is the owner, if
+    `owned`.
+    """
+    begin, end, written = ends.start[sample], ends.end[sample], known | owned
+    if between.any():  # interpolated to the next sample
+        at, when = sample[between], time[between]
+        share = (when - ends.time[at]) / (ends.next_time[at] - ends.time[at])
+        end[between] += np.floor((ends.next_end[at] - ends.end[at]) * share).astype(np.int64)
     reached = offset if reset is None else np.where(known, offset, begin if reset == "earliest" else end)
     behind = end - np.maximum(reached, begin)
-    late, timed = _time_lag(ends, query, end)
-    columns = {
-        "committed": pa.array(offset, mask=~known),
-        "log_start": pa.array(begin),
-        "log_end": pa.array(end),
-        "clamped": pa.array(known & ((behind < 0) | (offset < begin))),
-        "time_lag_ms": pa.array(late, mask=~timed),
-    }
-    lag = np.maximum(behind, 0)
-    quality = np.where(known, np.where(query.between, 1, 0), 2 if reset is None else 3)
-    owner = np.where(query.owned, query.owner, -1)
-    lag = lag if reset is not None else np.where(known, lag, -1)
-    committed = np.where(known, offset, -1)
-    samples = Samples(query.key, query.time, owner, lag, committed, query.committed_at, begin, end)
-    return LagRows(query.key, query.time, owner, lag, quality, columns, samples.take(np.flatnonzero(~query.between)))
+    quality = np.where(known, np.where(between, 1, 0), 2 if reset is None else 3)
+    return LagRows(
+        key=key,
+        time=time,
+        owner=np.where(owned, owner, -1),
+        lag=np.where(known if reset is None else written, np.maximum(behind, 0), -1),
+        committed=np.where(known, offset, -1),
+        committed_at=np.where(written, committed_at, -1),
+        start=begin,
+        end=end,
+        quality=np.where(written, quality, -1),
+        late=_time_lag(ends, sample, time, offset, known, end),
+        clamped=known & ((behind < 0) | (offset < begin)),
+    )
 
 
-def _end(ends: LogEnds, query: LagQuery) -> Int64:
-    """The end of the log: sampled, or interpolated to the next sample."""
-    end = ends.end[query.sample]
-    if query.between.any():
-        at, when = query.sample[query.between], query.time[query.between]
-        share = (when - ends.time[at]) / (ends.next_time[at] - ends.time[at])
-        end[query.between] += np.floor((ends.next_end[at] - ends.end[at]) * share).astype(np.int64)
-    return end
-
-
-def _time_lag(ends: LogEnds, query: LagQuery, end: Int64) -> tuple[Int64, Bool]:
-    """How long ago, in ms, the offset was the end of the log; and whether that is known."""
-    late, timed = np.zeros(len(end), np.int64), query.known & (query.offset >= end)
-    rest = np.flatnonzero(query.known & ~timed)
-    sample = query.sample[rest]
+def _time_lag(ends: LogEnds, sample: Int64, time: Int64, offset: Int64, known: Bool, end: Int64) -> Int64:
+    """How long ago, in ms, the offset was the end of the log; -1: that is unknown."""
+    late = np.where(known & (offset >= end), 0, -1)
+    rest = np.flatnonzero(known & (late < 0))
     # Ends only rise within a life: an offset below this row's end is below the ends of all later samples.
-    mark = last_at(ends.end, ends.life_first[sample], sample + 1, query.offset[rest])
+    mark = last_at(ends.end, ends.life_first[sample[rest]], sample[rest] + 1, offset[rest])
     rest, mark = rest[mark >= 0], mark[mark >= 0]
     low, high, since = ends.end[mark], ends.next_end[mark], ends.time[mark]
     grows = ends.has_next[mark] & (high > low)
-    share = (query.offset[rest] - low) / np.where(grows, high - low, 1)
+    share = (offset[rest] - low) / np.where(grows, high - low, 1)
     line = since + np.floor(share * (ends.next_time[mark] - since)).astype(np.int64)
-    late[rest] = np.maximum(np.floor((query.time[rest] - np.where(grows, line, since)) / 1000).astype(np.int64), 0)
-    timed[rest] = True
-    return late, timed
+    late[rest] = np.maximum(np.floor((time[rest] - np.where(grows, line, since)) / 1000).astype(np.int64), 0)
+    return late

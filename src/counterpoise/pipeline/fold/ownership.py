@@ -114,26 +114,20 @@ class NewSteps:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._steps: list[tuple[int, int, int, bool, bool, bool, bool]] = []
+        self._steps: list[tuple[int, ...]] = []
         self._left: list[Sequence[int]] = []
-        self._of_step: list[tuple[int, bool]] = []
         self._entries: list[tuple[int, int, int, bool]] = []
         self._partitions: list[Sequence[int]] = []
-        self._weight = 0
-
-    def __len__(self) -> int:
-        """The number of partitions that the steps assign."""
-        return self._weight
 
     def add(self, group: str, row: Mapping[str, Any], time: int) -> None:
         """Add a step of a group; `time` is in microseconds."""
         names, at = self._names, len(self._steps)
         kind, protocol = row["kind"], row.get("protocol_kind")
+        generation = -1 if row.get("generation") is None else row["generation"]
         flags = (kind in _ENDS, bool(row.get("n_withheld")), protocol == "cooperative", protocol == "server")
-        self._steps.append((_code(names.groups, group), time, row["log_offset"], *flags))
+        eager = protocol == "eager" and kind != _REPLACED
+        self._steps.append((_code(names.groups, group), time, row["log_offset"], generation, eager, *flags))
         self._left.append([_code(names.members, member) for member in row.get("left") or ()])
-        generation = row.get("generation")
-        self._of_step.append((-1 if generation is None else generation, protocol == "eager" and kind != _REPLACED))
         recreated = row.get("recreated") or ()
         for member in row.get("assignment") or ():
             owner = _code(names.members, member["member_id"])
@@ -143,43 +137,34 @@ class NewSteps:
                 topic = entry["topic"]
                 self._entries.append((at, _code(names.topics, topic), owner, topic in recreated))
                 self._partitions.append(entry["partitions"])
-                self._weight += len(entry["partitions"])
 
-    def steps(self) -> Steps:
-        """The steps in the order in which they were added."""
-        rows = np.array(self._steps, np.int64).reshape(-1, 7)
-        group, time, offset, *flags = rows.T
+    def arrays(self, first: int) -> tuple[Steps, Int64, Int64, OwnerSpans]:
+        """The steps in the order in which they were added; topics and partitions of the new spans, and the spans without keys.
+
+        `first` is the row of the first new step.
+        """
+        group, time, offset, generation, eager, *flags = np.array(self._steps, np.int64).reshape(-1, 9).T
         ends, withheld, cooperative, server = (one != 0 for one in flags)
-        return Steps(group, time, offset, ends, withheld, cooperative, server, list(self._left))
-
-    def spans(self, first: int) -> tuple[Int64, Int64, OwnerSpans]:
-        """The new spans without keys, and their topics and partitions; `first` is the row of the first new step."""
-        entries = np.array(self._entries, np.int64).reshape(-1, 4)
-        sizes = [len(one) for one in self._partitions]
+        steps = Steps(group, time, offset, ends, withheld, cooperative, server, self._left)
+        entries, sizes = np.array(self._entries, np.int64).reshape(-1, 4), [len(one) for one in self._partitions]
         at, topic, owner, recreated = np.repeat(entries, sizes, axis=0).T
-        partition = np.fromiter(chain.from_iterable(self._partitions), np.int64, self._weight)
-        step = np.array(self._steps, np.int64).reshape(-1, 7)
-        of_step = np.array(self._of_step, np.int64).reshape(-1, 2)
+        partition = np.fromiter(chain.from_iterable(self._partitions), np.int64, len(at))
         never, no = np.full(len(at), NEVER), np.zeros(len(at), np.bool_)
         spans = OwnerSpans(
             key=np.zeros(len(at), np.int64),
             step=at + first,
-            time=step[at, 1],
-            offset=step[at, 2],
+            time=time[at],
+            offset=offset[at],
             owner=owner,
-            generation=of_step[at, 0],
-            eager=of_step[at, 1] != 0,
+            generation=generation[at],
+            eager=eager[at] != 0,
             recreated=recreated != 0,
             until=never,
             nobody_from=never,
             closed=never,
             timed=no,
         )
-        return topic, partition, spans
-
-    def groups(self) -> Int64:
-        """The group of each step."""
-        return np.array([one[0] for one in self._steps], np.int64)
+        return steps, topic, partition, spans
 
 
 def _code(names: dict[str, int], name: str) -> int:

@@ -27,19 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["Keys", "PartitionStates"]
 
 
-def _coded(texts: Any) -> tuple[Int64, list[str]]:
-    """Strings as codes, and the distinct strings by code."""
-    encoded = texts.dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().combine_chunks()
-        if isinstance(encoded, pa.ChunkedArray):
-            return np.zeros(0, np.int64), []
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()
-
-
-def _recoded(code: Int64, names: list[str], known: dict[str, int]) -> Int64:
-    """Codes into the dictionary `known`, which is extended."""
-    return np.array([*(known.setdefault(name, len(known)) for name in names), 0], np.int64)[code]
+def _codes(texts: pa.ChunkedArray, known: dict[str, int]) -> Int64:
+    """Codes of strings in a dictionary, which is extended; -1: null."""
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    encoded = texts.dictionary_encode().unify_dictionaries().combine_chunks()
+    codes = [*(known.setdefault(name, len(known)) for name in encoded.dictionary.to_pylist()), -1]
+    of_row: Int64 = np.array(codes, np.int64)[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return of_row
 
 
 @dataclass(frozen=True)
@@ -161,14 +156,11 @@ class PartitionStates:
         """Add a chunk: steps in log order, and rows of `AGGREGATE_COLUMNS`."""
         names, old = self.names, self.keys
         first = len(self.steps.group)
-        span_topic, span_partition, spans = new.spans(first)
-        steps = Steps.joined([self.steps, new.steps()])
+        new_steps, span_topic, span_partition, spans = new.arrays(first)
+        steps = Steps.joined([self.steps, new_steps])
         span_group = steps.group[spans.step]
-        group, topic = (
-            _recoded(*_coded(commits[name]), known) for name, known in (("group_id", names.groups), ("topic", names.topics))
-        )
-        id_code, ids = _coded(commits["topic_id"].fill_null(""))
-        topic_id = np.array([*(names.ids.setdefault(one, len(names.ids)) if one else -1 for one in ids), -1], np.int32)[id_code]
+        group, topic = _codes(commits["group_id"], names.groups), _codes(commits["topic"], names.topics)
+        topic_id = _codes(commits["topic_id"], names.ids).astype(np.int32)
         places = [
             np.concatenate(columns)
             for columns in (
@@ -190,13 +182,13 @@ class PartitionStates:
         )
         self.commits = rows.take(np.lexsort((rows.offset, rows.max_ts, rows.key)))
         both = [replace(self.spans, key=key[:n][self.spans.key]), replace(spans, key=key[m:])]
-        self._add_steps(steps, OwnerSpans.joined(both), new.groups(), first)
+        self._add_steps(steps, OwnerSpans.joined(both), first)
 
-    def _add_steps(self, steps: Steps, spans: OwnerSpans, groups: Int64, first: int) -> None:
+    def _add_steps(self, steps: Steps, spans: OwnerSpans, first: int) -> None:
         order = np.argsort(steps.group, kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        times = steps.time[first:]
+        groups, times = steps.group[first:], steps.time[first:]
         self.steps = steps.take(order)
         spans = replace(spans, step=np.where(spans.step >= 0, place[np.maximum(spans.step, 0)] if len(place) else -1, -1))
         spans = spans.ended(self.steps)
@@ -265,15 +257,10 @@ class PartitionStates:
 
     def _of_finished_spans(self, finished: Bool, watermarks: Int64) -> Bool:
         """Rows of commits whose span is finished; before the first step: those whose first step is not after the watermark."""
-        key, span = self.commits.key, self._span_of(self.commits)
-        before_first = self.keys.begun[key] & (self._first_time()[key] <= watermarks[key])
-        return np.where(span < 0, before_first, np.append(finished, False)[span])
-
-    def _first_time(self) -> Int64:
-        """By key: the begin of its first span; NEVER if it has none."""
-        first = np.full(len(self.keys.group), NEVER)
+        key, span, first = self.commits.key, self._span_of(self.commits), np.full(len(self.keys.group), NEVER)
         np.minimum.at(first, self.spans.key, self.spans.time)
-        return first
+        before_first = self.keys.begun[key] & (first[key] <= watermarks[key])
+        return np.where(span < 0, before_first, np.append(finished, False)[span])
 
     def watermarks(self, ends: LogEnds, until: int, *, complete: bool) -> Int64:
         """By key: the time after which rows of lag may still be computed, if those up to `until` are final.

@@ -12,7 +12,7 @@ or dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -22,6 +22,7 @@ from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
+from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["PollTimeouts", "add_last_commits"]
@@ -68,6 +69,10 @@ class _Departure:
     def until_ms(self) -> int:
         return self.at // 1000 + (_BACK_BY_ID_MS if self.by_id else max(self.interval, _BACK_MS))
 
+    def add_commit(self, at: int) -> None:
+        """Add a commit before it left."""
+        self.last = at if self.last is None else max(at, self.last)
+
     @property
     def silent(self) -> bool:
         """Whether it did not commit for its whole interval."""
@@ -78,28 +83,23 @@ class PollTimeouts:
     """The poll timeouts of one group; restored from `state` if given."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        saved = state or {}
-        self._generations: list[dict[str, _About]] = [_members(one) for one in saved.get("generations", ({}, {}))]
-        self._here = _members(saved.get("here", {}))
-        self._away: dict[str, int] = dict(saved.get("away", {}))
-        self._without_step = [((place[0], place[1]), _Departure(*one)) for place, one in saved.get("without_step", ())]
-        self._departures = {(one[1], one[2]): _Departure(*one) for one in saved.get("departures", ())}
-        self._times: list[int] = list(saved.get("times", ()))
-        self._kicks: dict[str, Any] = saved.get("kicks", {"n": 0, "clients": [], "interval": 0, "first": None})
+        self._generations: list[dict[str, _About]] = [{}, {}]
+        self._here: dict[str, _About] = {}
+        self._away: dict[str, int] = {}
+        self._without_step: list[tuple[tuple[int, int], _Departure]] = []
+        self.departures: dict[_Key, _Departure] = {}  # those that are not counted yet, by the time of the step and the member
+        self._times: list[int] = []
+        self._kicks: dict[str, Any] = {"n": 0, "clients": [], "interval": 0, "first": None}
+        if state:
+            restore(self, state)
+            self._without_step = [(tuple(place), _Departure(**one)) for place, one in state["_without_step"]]
+            self.departures = {key: _Departure(**one) for key, one in state["departures"].items()}
         self._index()
 
     @property
     def state(self) -> dict[str, Any]:
         """The state, for `fold_state.encode_state`."""
-        return {
-            "generations": self._generations,
-            "here": self._here,
-            "away": self._away,
-            "without_step": [(place, astuple(one)) for place, one in self._without_step],
-            "departures": [astuple(one) for _, one in sorted(self._departures.items())],
-            "times": self._times,
-            "kicks": self._kicks,
-        }
+        return {name: value for name, value in vars(self).items() if name not in ("_awaited", "_expiry")}
 
     @property
     def members(self) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ class PollTimeouts:
     def _index(self) -> None:
         """Index the departures by the id that has to rejoin, and by the time until which it has to."""
         self._awaited: dict[tuple[bool, str], list[_Key]] = {}
-        waiting = [(key, one) for key, one in self._departures.items() if not one.back]
+        waiting = [(key, one) for key, one in self.departures.items() if not one.back]
         for key, one in waiting:
             self._awaited.setdefault(one.awaited, []).append(key)
         self._expiry = [(one.until_ms, key) for key, one in waiting]
@@ -176,47 +176,38 @@ class PollTimeouts:
         """Drop departures whose member did not rejoin in time."""
         while self._expiry and self._expiry[0][0] < now // 1000:
             key = heappop(self._expiry)[1]
-            if key in self._departures and not self._departures[key].back:
-                del self._departures[key]
+            if key in self.departures and not self.departures[key].back:
+                del self.departures[key]
 
     def _leave(self, one: _Departure) -> None:
         key = one.at, one.member
-        if self._departures.setdefault(key, one) is one and not one.back:
+        if self.departures.setdefault(key, one) is one and not one.back:
             self._awaited.setdefault(one.awaited, []).append(key)
             heappush(self._expiry, (one.until_ms, key))
 
     def _return(self, *, by_id: bool, name: str) -> None:
         for key in self._awaited.pop((by_id, name), ()):
-            if key in self._departures:
-                self._departures[key].back = True
+            if key in self.departures:
+                self.departures[key].back = True
         for _, one in self._without_step:
             one.back |= by_id and one.member == name
-
-    def departures(self) -> set[_Key]:
-        """Departures that are not counted yet: times of steps, and members."""
-        return set(self._departures)
-
-    def add_last_commit(self, at: int, member: str, last: int) -> None:
-        """Add the last commit of a member before it left."""
-        one = self._departures[at, member]
-        one.last = last if one.last is None else max(last, one.last)
 
     def count_final(self) -> None:
         """Count or drop the departures that no later record changes, after `add_last_commits`.
 
         The last commit before a step is final when `FOLLOWING` later steps are folded (see `OwnerSpans.closed`).
         """
-        if self._departures and len(self._times) == FOLLOWING:
-            for key, one in list(self._departures.items()):
+        if self.departures and len(self._times) == FOLLOWING:
+            for key, one in list(self.departures.items()):
                 if one.at < min(self._times) and (one.back or not one.silent):
-                    del self._departures[key]
+                    del self.departures[key]
                     self._kicks = _counted(self._kicks, [one])
             self._index()
 
     @property
     def figures(self) -> dict[str, Any]:
         """Columns of `group_report`; empty if there was no poll timeout."""
-        kicks = _counted(self._kicks, self._departures.values())
+        kicks = _counted(self._kicks, self.departures.values())
         if not kicks["n"]:
             return {}
         _, generation, left_at = kicks["first"]
@@ -243,15 +234,9 @@ def _counted(kicks: dict[str, Any], departures: Iterable[_Departure]) -> dict[st
     }
 
 
-def _members(saved: Mapping[str, Any]) -> dict[str, _About]:
-    return {member: (client, interval) for member, (client, interval) in saved.items()}
-
-
 def _merged(before: _About, member: Mapping[str, Any]) -> _About:
     """Client id and timeout of a member by several records: the largest of each."""
     now: _About = (member["client_id"], member["rebalance_timeout_ms"])
-    if now == before or before == (None, None):
-        return now
     named = [one for one in (before[0], now[0]) if one is not None]
     waits = [one for one in (before[1], now[1]) if one is not None]
     return max(named, default=None), max(waits, default=None)
@@ -265,11 +250,11 @@ def add_last_commits(of: Mapping[str, PollTimeouts], parts: PartitionStates, sto
     """Add the last commit of each owner that left with a step, from the stops of its partitions."""
     rows = np.flatnonzero(stops.timed & (stops.at != -NEVER) & (stops.owner_before >= 0) & (stops.last_before != -NEVER))
     groups, members, code = parts.groups, parts.members, parts.names.members
-    left = {group: {(at, code[name]) for at, name in one.departures() if name in code} for group, one in of.items()}
+    left = {group: {(at, code[name]) for at, name in one.departures if name in code} for group, one in of.items()}
     times = np.array(sorted({at for places in left.values() for at, _ in places}), np.int64)
     rows = rows[np.isin(stops.at[rows], times)]
     order = rows[np.lexsort((-stops.last_before[rows], stops.owner_before[rows], stops.at[rows], stops.group[rows]))]
     for row in order[run_starts(stops.group[order], stops.at[order], stops.owner_before[order])].tolist():
         group, at, owner = groups[stops.group[row]], int(stops.at[row]), int(stops.owner_before[row])
         if (at, owner) in left.get(group, ()):
-            of[group].add_last_commit(at, members[owner], int(stops.last_before[row]))
+            of[group].departures[at, members[owner]].add_commit(int(stops.last_before[row]))

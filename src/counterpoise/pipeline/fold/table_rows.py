@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
 from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS
 from counterpoise.pipeline.history.replay_fold import Replay
-from counterpoise.pipeline.history.replay_rows import PendingReplays
+from counterpoise.pipeline.history.replay_rows import replay_batch
 from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row
 from counterpoise.pipeline.scan.scan import group_of
 from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
@@ -32,12 +32,14 @@ __all__ = ["TableRows"]
 
 _AT_ONCE = 2 << 20
 """Bytes of records that are decoded at a time."""
+_REPLAYS = 1024
+"""Replays of a batch, where one of a plan with 64 partitions counts as two."""
 _GROUPS = 500
 """Rows of a batch of `group_report`."""
 Row = Mapping[str, Any]
 
 
-class TableRows:
+class TableRows(ExitStack):
     """Writers of one cluster's tables in a fold task; `end` is the time of its last record, in microseconds.
 
     Names are hashed with `salt`. `policy` is applied to findings.
@@ -49,32 +51,27 @@ class TableRows:
     """
 
     def __init__(self, cluster: str, files: NewFiles, end: int, salt: str | None = None, policy: Policy = NO_POLICY) -> None:
+        super().__init__()
         self._cluster, self._end, self._salt, self._policy, self.provisional = cluster, end, salt, policy, False
-        writer = partial(TableWriter, files, cluster, salt=salt)
+
+        def writer(table: str, time: str | int = "log_ts", **options: Any) -> TableWriter:
+            return self.enter_context(TableWriter(files, cluster, table, time, **{"salt": salt, **options}))
+
         records = writer("group_generations"), writer("modern_group_records"), writer("decode_errors")
         at_end = writer("group_report", end, salt=None), writer("changes", end)
         self._whole = {one.table: one for one in (*records, *at_end)}
         self._final, self._provisional = (_revised(writer) for _ in range(2))
-        self._findings = FileWriter(partial(files.state_file, "findings"), FINDINGS)
-        self._parts = FileWriter(partial(files.state_file, "actions"), ACTION_PARTS)
-        self._totals, self._pending, self._metrics = ReportTotals(), PendingReplays(), list[pa.RecordBatch]()
+        self._findings = self.enter_context(FileWriter(partial(files.state_file, "findings"), FINDINGS))
+        self._parts = self.enter_context(FileWriter(partial(files.state_file, "actions"), ACTION_PARTS))
+        self._totals, self._replays, self._metrics = ReportTotals(), list[Replay](), list[pa.RecordBatch]()
         self._groups: list[Row] = []
-        self._replayed = 0
+        self._replayed = self._weight = 0
         self._lag_times: list[int] = []
-        self._files = ExitStack()
 
-    def __enter__(self) -> TableRows:
-        for tables in (self._whole, self._final, self._provisional):
-            for table in tables.values():
-                self._files.enter_context(table)
-        for file in (self._findings, self._parts):
-            self._files.enter_context(file)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: Any) -> bool | None:
         if error[0] is None:
             self._add_groups()
-        self._files.__exit__(*error)
+        return super().__exit__(*error)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -125,9 +122,20 @@ class TableRows:
             self._revised["health"].write(rows.batch(parts))
 
     def add_replay(self, replay: Replay) -> None:
-        """Add a row of `replays` and one of `metrics`."""
+        """Add a row of `replays` and one of `metrics`; they are written in batches of a thousand, fewer if plans are large."""
         self._replayed += 1
-        self._write(self._pending.add(self._cluster, replay))
+        self._replays.append(replay)
+        self._weight += 1 + len(replay.owner) // 64
+        if self._weight >= _REPLAYS:
+            self._write_replays()
+
+    def _write_replays(self) -> None:
+        if self._replays:
+            batch = replay_batch(self._replays)
+            self._revised["replays"].write(batch)
+            self._revised["metrics"].write(batch)
+            self._metrics.append(batch.select(list(METRICS_COLUMNS)))
+            self._replays, self._weight = [], 0
 
     def add_change(self, row: Row) -> None:
         """Add a row of `changes`."""
@@ -135,15 +143,9 @@ class TableRows:
 
     def take_metrics(self) -> pa.Table | None:
         """The rows of `metrics` since the last call, with `METRICS_COLUMNS`."""
-        self._write(self._pending.flush())
+        self._write_replays()
         metrics, self._metrics = self._metrics, []
         return pa.Table.from_batches(metrics) if metrics else None
-
-    def _write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        for batch in batches:
-            self._revised["replays"].write(batch)
-            self._revised["metrics"].write(batch)
-            self._metrics.append(batch.select(list(METRICS_COLUMNS)))
 
     def add_group(self, figures: Row) -> None:
         """Add the figures of a group, in columns of `group_report`."""

@@ -56,37 +56,26 @@ def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[s
     """Fold sorted blocks. Yields one manifest (JSON) per cluster that has blocks."""
     gc.set_threshold(_ALLOCATIONS)
     plans = Plans()
-    for cluster, mine in groupby(blocks, key=lambda block: _cluster_of(block, clusters)):
+    of_bucket = [one for one in clusters for _ in range(one.buckets)]  # buckets are numbered over all clusters
+    for cluster, mine in groupby(blocks, key=lambda block: of_bucket[block.bucket]):
         with _Task(cluster, plans) as task:
-            for number, of_bucket in groupby(mine, key=lambda block: block.bucket):
-                task.fold(number - cluster.first_bucket, of_bucket)
+            for number, its_blocks in groupby(mine, key=lambda block: block.bucket):
+                task.fold(number - cluster.first_bucket, its_blocks)
         yield json.dumps(task.manifest)
 
 
-def _cluster_of(block: Block, clusters: Sequence[ClusterFold]) -> ClusterFold:
-    return next(one for one in clusters if one.first_bucket <= block.bucket < one.first_bucket + one.buckets)
-
-
-class _Task:
+class _Task(ExitStack):
     """The part of a fold task that belongs to one cluster."""
 
     def __init__(self, of: ClusterFold, plans: Plans) -> None:
+        super().__init__()
         self._of, self._plans = of, plans
         self._ends = mapped_log_ends(EndsFile.load(of.ends))
-        self._rows = TableRows(of.cluster, of.files, of.end, of.salt, of.policy)
+        self._rows = self.enter_context(TableRows(of.cluster, of.files, of.end, of.salt, of.policy))
+        self._states = self.enter_context(FileWriter(partial(of.files.state_file, "states"), STATES))
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._strategies: list[StrategyFigures] = []
         self._unnamed: set[str] = set()
-        self._files = ExitStack()
-        self._states = FileWriter(partial(of.files.state_file, "states"), STATES)
-
-    def __enter__(self) -> _Task:
-        for one in (self._rows, self._states):
-            self._files.enter_context(one)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._files.__exit__(*error)
 
     @property
     def manifest(self) -> dict[str, Any]:

@@ -127,7 +127,13 @@ class Follow:
         except Exception as error:  # noqa: BLE001 - raised by `run`, in the thread that waits
             if self._stopped.wait(_SIGTERM_S):
                 return
-            self._failed = error if isinstance(error, CounterpoiseError) else self._failure(error)
+            self._failed = error
+            if not isinstance(error, CounterpoiseError):
+                where = ", ".join(map(str, self._sources.values()))
+                self._failed = SourceError(
+                    f"{where}: an update has failed ({cause_of(str(error))}); start again, nothing is lost"
+                )
+                self._failed.__cause__ = error
 
     def _updates(self) -> None:
         self.status.doing = "reading what is recorded"
@@ -153,12 +159,6 @@ class Follow:
             self._spark.sparkContext.cancelJobGroup(_JOBS)
         except Exception:  # noqa: BLE001 - without a JVM there is no job
             self._stopped.set()
-
-    def _failure(self, error: Exception) -> SourceError:
-        where = ", ".join(map(str, self._sources.values()))
-        failure = SourceError(f"{where}: an update has failed ({cause_of(str(error))}); start again, nothing is lost")
-        failure.__cause__ = error
-        return failure
 
 
 def cause_of(text: str) -> str:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import groupby
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -15,15 +14,18 @@ import pyarrow.compute as pc
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.pipeline.storage.files import parquet_file, parquet_footers
 from counterpoise.pipeline.stored.manifest import Manifest
-from counterpoise.pipeline.stored.tables import NO_DAY, cluster_folder
+from counterpoise.pipeline.stored.tables import NO_DAY, cluster_folder, day_folder
 
 __all__ = ["COUNTS", "Gauges", "GroupGauges", "MemberLag"]
 
 COUNTS = ("rebalances", "moved", "failed_generations", "stopped_partition_seconds", "members_now", "idle_now", "spread_now")
 """Columns of `group_report` with figures of a group."""
-_REPORT = ["group_id", "state", "generations", "last_ts", "health_states", *COUNTS]
-_ACTIONS = ["kind", "n_groups"]
-_FINDINGS = ["kind", "severity", "accepted_until"]
+_AT_END = {
+    "group_report": ["group_id", "state", "generations", "last_ts", "health_states", *COUNTS],
+    "actions": ["kind", "n_groups"],
+    "findings": ["kind", "severity", "accepted_until"],
+}
+"""Columns of the tables of which each update replaces the newest day."""
 _LAG = ["group_id", "owner", "lag", "at", "time_lag_ms"]
 _MEMBERS = ["group_id", "assignment.list.element.member_id", "assignment.list.element.client_id"]
 _Member: TypeAlias = tuple[str, str]
@@ -96,12 +98,16 @@ class Gauges:
         times: list[datetime] = []
         actions, findings = Counter[tuple[str, str]](), Counter[tuple[str, str, str]]()
         for cluster in self._clusters:
-            report = _report(manifest, cluster)
-            times += [row["last_ts"] for row in report if row["last_ts"] is not None]
-            groups += self._groups(manifest, cluster, report)
-            for action in _with_report(manifest, cluster, "actions", _ACTIONS):
+            day = next(iter(_days(manifest, "group_report", cluster)), NO_DAY)
+            rows = {
+                table: [row for file in _files(manifest, table, cluster, day) for row in _read(file, columns).to_pylist()]
+                for table, columns in _AT_END.items()
+            }
+            times += [row["last_ts"] for row in rows["group_report"] if row["last_ts"] is not None]
+            groups += self._groups(manifest, cluster, rows["group_report"])
+            for action in rows["actions"]:
                 actions[cluster, action["kind"]] += action["n_groups"]
-            for one in _with_report(manifest, cluster, "findings", _FINDINGS):
+            for one in rows["findings"]:
                 findings[cluster, one["kind"], one["severity"]] += one["accepted_until"] is None
         self.groups, self.actions, self.findings, self.newest = tuple(groups), actions, findings, max(times, default=None)
 
@@ -127,11 +133,11 @@ class Gauges:
     def _client_ids(self, manifest: Manifest, cluster: str, members: set[_Member]) -> dict[_Member, str]:
         """The client ids of members; for new members they are read from `rebalances`, the newest day first."""
         known = {one: client for one, client in self._clients[cluster].items() if one in members}
-        for files in _days(manifest, "rebalances", cluster):
+        for day in _days(manifest, "rebalances", cluster):
             missing = members - known.keys()
             if not missing:
                 break
-            for file in files:
+            for file in _files(manifest, "rebalances", cluster, day):
                 known |= _clients(file, missing)
         self._clients[cluster] = {one: known.get(one, "") for one in members}
         return self._clients[cluster]
@@ -148,24 +154,10 @@ def _states(row: Mapping[str, Any]) -> dict[str, int]:
     return {one["state"]: one["partitions"] for one in row.get("health_states") or () if one["partitions"]}
 
 
-def _report(manifest: Manifest, cluster: str) -> list[dict[str, Any]]:
-    """The rows of `group_report` of the newest day, which each update replaces."""
-    files = next(_days(manifest, "group_report", cluster), [])
-    return [row for file in files for row in _read(file, _REPORT).to_pylist()]
-
-
-def _with_report(manifest: Manifest, cluster: str, table: str, columns: list[str]) -> list[dict[str, Any]]:
-    """The rows of `actions` or `findings` of the day that `_report` reads; there may be none."""
-    of_report = next(_days(manifest, "group_report", cluster), [])
-    day = {file.rpartition("/")[0].replace("/group_report/", f"/{table}/") for file in of_report}
-    files = [file for files in _days(manifest, table, cluster) for file in files if file.rpartition("/")[0] in day]
-    return [row for file in files for row in _read(file, columns).to_pylist()]
-
-
 def _newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
     """The rows of `partition_lag` at the newest sample of a cluster, with a known lag: ``group_id, owner, lag, at``."""
-    for files in _days(manifest, "partition_lag", cluster):
-        tables = [_read(file, _LAG) for file in _last_files(files)]
+    for day in _days(manifest, "partition_lag", cluster):
+        tables = [_read(file, _LAG) for file in _last_files(_files(manifest, "partition_lag", cluster, day))]
         if rows := [table for table in tables if len(table)]:
             whole = pa.concat_tables(rows)
             at_end = pc.equal(whole["at"], pc.max(whole["at"]))
@@ -184,11 +176,14 @@ def _last_files(files: Sequence[str]) -> list[str]:
     return [file for file, end in ends.items() if end == max(ends.values())]
 
 
-def _days(manifest: Manifest, table: str, cluster: str) -> Iterator[list[str]]:
-    """Yield the files of a table for each day, the newest day first."""
-    files = [file for file in manifest.below("tables", table, cluster_folder(cluster)) if f"date={NO_DAY}" not in file]
-    for _, day in groupby(reversed(files), lambda file: file.rpartition("/")[0]):
-        yield sorted(day)
+def _days(manifest: Manifest, table: str, cluster: str) -> list[str]:
+    """The days of which a table has files, the newest first."""
+    days = {file.split("/")[-2].removeprefix("date=") for file in manifest.below("tables", table, cluster_folder(cluster))}
+    return sorted(days - {NO_DAY}, reverse=True)
+
+
+def _files(manifest: Manifest, table: str, cluster: str, day: str) -> list[str]:
+    return manifest.below("tables", table, day_folder(cluster, day))
 
 
 def _read(file: str, columns: list[str]) -> pa.Table:

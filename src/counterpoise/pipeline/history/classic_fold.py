@@ -10,7 +10,6 @@ from typing import Any
 from counterpoise.pipeline.history.causes import Difference, by_identity, changed_subscriptions, difference, identity, joined_text
 from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.protocol_fold import (
-    Handover,
     Owners,
     ProtocolFold,
     assignment_columns,
@@ -47,10 +46,10 @@ class ClassicFold(ProtocolFold):
         self._left_at_downgrade = False
         self._sizes: dict[str, int] = {}
 
-    def inherit(self, before: Handover, generation: int | None, incarnation: int) -> None:
+    def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:
         """Continue after epoch `generation` of the other protocol."""
         super().inherit(before, generation, incarnation)
-        self._sizes, self._complete = {topic: len(array) for topic, array in before["owners"].items()}, True
+        self._sizes, self._complete = {topic: len(array) for topic, array in self._owners.items()}, True
         self._generation = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> dict[str, Any]:

@@ -12,10 +12,8 @@ import numpy as np
 
 from counterpoise.errors import CaptureError
 
-__all__ = ["FOLD_VERSION", "decode_state", "encode_state", "restore"]
+__all__ = ["decode_state", "encode_state", "restore"]
 
-FOLD_VERSION = 14
-"""Version of the saved states of all folds; increased when a field changes."""
 _ARRAY = 1
 """Extension type of arrays: their dtype and their bytes."""
 
@@ -31,7 +29,7 @@ def decode_state(data: bytes) -> dict[str, Any]:
     Raises `CaptureError` if the state is damaged.
     """
     try:
-        state: dict[str, Any] = msgspec.msgpack.decode(data, type=dict, ext_hook=_unpacked)
+        state: dict[str, Any] = _DECODER.decode(data)
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         words = f"the saved state of a group is damaged ({error})"
         raise CaptureError(f"{words}; to audit from the start, give another --out") from error
@@ -56,3 +54,6 @@ def _packed(value: Any) -> Any:
 def _unpacked(_code: int, data: memoryview) -> Any:
     kind, content = msgspec.msgpack.decode(data)
     return np.frombuffer(content, np.dtype(kind)).copy()
+
+
+_DECODER = msgspec.msgpack.Decoder(dict, ext_hook=_unpacked)

@@ -216,7 +216,10 @@ def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
     if kind == "server":
         # The broker assigns a static member that rejoins under another id the partitions that it had.
         held = _owned_before({m["member_id"]: identity(m) for m in members}, before, identity)
-        return _without_topics(held, row["recreated"]) if row.get("recreated") else held
+        for topic in row.get("recreated") or ():  # its partitions have no owner
+            for past, _ in held.values():
+                past.pop(topic, None)
+        return held
     if before is not None and kind == "eager" and "sticky" not in (row["protocol"] or ""):
         return _owned_before({m["member_id"]: m["member_id"] for m in members}, before, itemgetter("member_id"))
     sent = {}
@@ -236,14 +239,6 @@ def _owned_before(members: Mapping[str, str], before: Row | None, identity_of: C
     past = {one: _by_topic((entry["topic"], entry["partitions"]) for entry in listed) for one, listed in held.items()}
     generation = -1 if before is None else before["generation"]
     return {name: (past[one], generation) if one in past else ({}, -1) for name, one in members.items()}
-
-
-def _without_topics(claimed: Mapping[str, Claimed], topics: Collection[str]) -> dict[str, Claimed]:
-    """The claims without recreated topics, whose partitions have no owner."""
-    return {
-        name: ({topic: held for topic, held in owned.items() if topic not in topics}, generation)
-        for name, (owned, generation) in claimed.items()
-    }
 
 
 def _by_topic(pairs: Iterable[tuple[str, Sequence[int]]]) -> dict[str, list[int]]:

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 from counterpoise.pipeline.history.causes import Difference, changes_of, difference, identity, joined_text
 from counterpoise.pipeline.history.fold_state import restore
-from counterpoise.pipeline.history.protocol_fold import Handover, ProtocolFold, assignment_columns, count_moves, owners_of
+from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns, count_moves, owners_of
 from counterpoise.pipeline.records.place import POLLED
 
-__all__ = ["GROUP_RECORDS", "NAMES", "ModernFold", "assignor_of", "subscribed_throughout", "subscriptions", "unknown_ids"]
+__all__ = ["GROUP_RECORDS", "NAMES", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
 
 Row = Mapping[str, Any]
 NAMES = -1
@@ -72,7 +72,7 @@ class ModernFold(ProtocolFold):
         self._target_epoch: int | None = None
         self._left: list[str] = []
 
-    def inherit(self, before: Handover, generation: int | None, incarnation: int) -> None:
+    def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:
         """Continue after `generation` of the classic protocol."""
         super().inherit(before, generation, incarnation)
         self._target_epoch = None if generation is None else generation - 1
@@ -269,7 +269,9 @@ class ModernFold(ProtocolFold):
             unknown = f"not compared with strategies: no name is known of topic {', '.join(ids)}"
             step["detail"] = joined_text(step["detail"], unknown)
         step |= assignment_columns(members, list(held.values()))
-        step["protocol"] = assignor_of(members)
+        # Most members' request; None: no member has one, so the broker uses its default.
+        requested = Counter(member["assignor"] for member in members if member["assignor"])
+        step["protocol"] = min(requested, key=lambda name: (-requested[name], name), default=None)
         if self._type == "consumer":
             step["subscriptions"] = subscriptions(members, held, self._regex, self.unnamed)
 
@@ -327,9 +329,3 @@ def subscribed_throughout(before: _Subscribed, now: _Subscribed) -> set[str] | N
 def unknown_ids(held: Held, unnamed: Sequence[str]) -> list[str]:
     """The topic ids of the target that are in `unnamed`, sorted."""
     return sorted({entry["topic"] for entries in held.values() for entry in entries} & set(unnamed))
-
-
-def assignor_of(members: Sequence[Row]) -> str | None:
-    """The assignor that most members request; None: no member does, so the broker uses its default."""
-    requested = Counter(member["assignor"] for member in members if member["assignor"])
-    return min(requested, key=lambda name: (-requested[name], name), default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from counterpoise.pipeline.history.causes import identity
 
 __all__ = [
     "NOBODY",
-    "Handover",
     "Owners",
     "ProtocolFold",
     "assignment_columns",
@@ -26,14 +25,6 @@ __all__ = [
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
 """Topic -> code of the owner per partition index, NOBODY: none."""
 NOBODY = -1
-
-
-class Handover(TypedDict):
-    """The state of a group when its protocol changes: members, owners, and the code of each member's identity."""
-
-    members: list[Mapping[str, Any]]
-    owners: Owners
-    codes: dict[str, int]
 
 
 def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
@@ -156,18 +147,18 @@ class ProtocolFold:
         self._inherited = False
 
     @property
-    def handover(self) -> Handover:
-        """Members and owners of the last generation, for the fold of the other protocol."""
-        return {"members": list(self._before), "owners": self._owners, "codes": dict(self._codes)}
+    def handover(self) -> dict[str, Any]:
+        """Members, owners and codes of the last generation, for `inherit` of the other protocol's fold."""
+        return {name: vars(self)[name] for name in ("_before", "_owners", "_codes")}
 
     def end(self, incarnation: int) -> None:
         """The group ended under the other protocol: the next record begins a new incarnation."""
         self.incarnation, self._ended = incarnation, True
 
-    def inherit(self, before: Handover, generation: int | None, incarnation: int) -> None:  # noqa: ARG002
+    def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:  # noqa: ARG002
         """Continue with the members and owners of the other protocol, after `generation`."""
         self.incarnation, self._inherited, self._ended = incarnation, True, False
-        self._before, self._owners, self._codes = before["members"], before["owners"], before["codes"]
+        vars(self).update(before)
 
     def _update_codes(self, names: Sequence[str]) -> dict[str, int]:
         """Codes of the previous members and of these names; drops codes of other members that own nothing."""

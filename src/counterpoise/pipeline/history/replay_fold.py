@@ -17,9 +17,7 @@ from counterpoise.laws.lag_bound import lag_floor
 from counterpoise.metrics import Figures, Metrics, Query
 from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.model.withhold import withhold
-from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.inputs import Inputs, Planned, inputs_of, replayable
-from counterpoise.pipeline.history.protocol_fold import Handover
 from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
 
 __all__ = [
@@ -33,7 +31,6 @@ __all__ = [
     "ReplayFold",
     "as_generation",
     "comparable",
-    "is_epoch",
 ]
 
 OBSERVED = "observed"
@@ -86,15 +83,14 @@ def comparable(names: Sequence[str] | None = None) -> tuple[str, ...]:
 class ReplayFold:
     """The fold of one group's generations, in log order, to their replays. A generation is replayed when the next one is known.
 
-    Rows come from `group_generations` or `as_generation`. `classic_step` (with `STEP_COLUMNS`) must be set on all classic
-    rows or on none. `plans` is a cache shared between groups. Memory is `plans` and three generations. To continue from `state`,
-    use the same strategies and first feed the row that was `last`.
+    Rows come from `group_generations` or `as_generation`, each with its `step` (`STEP_COLUMNS`). `plans` is a cache shared
+    between groups. Memory is `plans` and three generations. To continue from `state`, use the same strategies and first feed the
+    row that was `last`.
     """
 
     def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None, plans: Plans | None = None) -> None:
         saved = state or {}
         self._names, self._plans = names, Plans() if plans is None else plans
-        self._fold = ClassicFold(saved.get("fold"))
         self._past = {name: Planned(**about) for name, about in saved.get("past", {}).items()}
         self._before: Row | None = saved.get("before")
         self._migrated: bool = saved.get("migrated", False)
@@ -104,7 +100,7 @@ class ReplayFold:
     def state(self) -> dict[str, Any]:
         """The state without `last`, because later records (and lag) may change the replays of that generation."""
         past = {name: vars(plan) for name, plan in self._past.items()}
-        return {"fold": self._fold.state, "past": past, "before": self._before, "migrated": self._migrated}
+        return {"past": past, "before": self._before, "migrated": self._migrated}
 
     def feed(self, row: Row) -> Iterator[Replay]:
         """Yield the replays of the generation before `row`."""
@@ -118,11 +114,13 @@ class ReplayFold:
             yield from self._replay(self.last, None)
 
     def _replay(self, row: Row, following: Row | None) -> Iterator[Replay]:
-        step = row.get("step") or row.get("classic_step") or self._fold.feed(row)
+        step = row["step"]
         if row.get("recreated"):
-            self._remove_owners(row["recreated"])
+            self._past = {name: plan.without(row["recreated"]) for name, plan in self._past.items()}
         if row["deleted"] or not row["members"]:
-            self._end(row, following)
+            self._migrated = _is_migrated(row, following)
+            if not self._migrated:
+                self._past, self._before = {}, None
             return
         # The broker keeps the assignment when the protocol changes: it is no plan of a strategy.
         migrated, self._migrated = self._migrated, False
@@ -132,31 +130,13 @@ class ReplayFold:
             yield from _generation(row, step, inputs, self._names, self._past, self._plans)
         self._before = row
 
-    def _remove_owners(self, topics: Sequence[str]) -> None:
-        """Remove owners of recreated topics from past plans."""
-        self._past = {name: plan.without(topics) for name, plan in self._past.items()}
-
-    def _end(self, row: Row, following: Row | None) -> None:
-        """The group is empty or deleted, or continues under the other protocol with its assignment."""
-        self._migrated = _is_migrated(row, following)
-        if not self._migrated:
-            self._past, self._before = {}, None
-        if "step" not in row or not row["deleted"]:
-            return
-        incarnation = row["step"]["incarnation"]
-        if self._migrated:
-            members = [] if self._before is None else list(self._before["members"])
-            handover: Handover = {"members": members, "owners": {}, "codes": {}}
-            self._fold.inherit(handover, row["generation"], incarnation)
-        else:
-            self._fold.end(incarnation)
-
 
 def _is_migrated(row: Row, following: Row | None) -> bool:
     """Whether the group continues under the other protocol: in the same batch of the log."""
     if following is None or not row["deleted"] or following["deleted"]:
         return False
-    return ("step" in row) != ("step" in following) and bool(row["log_ts"] == following["log_ts"])
+    changes = (row["step"]["protocol_kind"] == "server") != (following["step"]["protocol_kind"] == "server")
+    return changes and bool(row["log_ts"] == following["log_ts"])
 
 
 def _generation(
@@ -210,16 +190,10 @@ def _is_recorded(inputs: Inputs, owner: Int32) -> bool:
 _ENDED = ("deleted", "migrated")
 EPOCH_TYPE = "consumer"
 """Type of groups whose assignor is the broker and whose members consume partitions. Each of their steps is a generation."""
-_OF_STEP = ("incarnation", "kind", "protocol_kind", "generation")
-
-
-def is_epoch(step: Row) -> bool:
-    """Whether a row of `rebalances` is a generation of a KIP-848 group."""
-    return bool(step["group_type"] == EPOCH_TYPE)
 
 
 def as_generation(step: Row) -> dict[str, Any]:
-    """A row of `rebalances` for which `is_epoch` is true, as a row of `group_generations` with its `step`.
+    """A row of `rebalances` of a group of `EPOCH_TYPE`, as a row of `group_generations` with its step.
 
     If `subscriptions` is null the topics of members are unknown, and the generation is not `replayable`. Members do not report
     what they own: they own what the previous generation assigned.
@@ -239,5 +213,5 @@ def as_generation(step: Row) -> dict[str, Any]:
         "members": members,
         "lag": step.get("lag"),
         "recreated": step.get("recreated"),
-        "step": {name: step[name] for name in _OF_STEP},
+        "step": {name: step[name] for name in STEP_COLUMNS},
     }

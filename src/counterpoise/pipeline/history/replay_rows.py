@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from counterpoise.model.problem import Int32, Int64
 from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.history.inputs import Inputs
 from counterpoise.pipeline.history.replay_fold import OBSERVED, Replay
-from counterpoise.pipeline.schemas import ASSIGNMENT, MEASURED_REPLAYS
+from counterpoise.pipeline.schemas import ASSIGNMENT, COLUMNS
 
-__all__ = ["MEASURED_REPLAYS", "PendingReplays", "Plan", "Skew", "assignments", "replay_batch", "skew_of", "topic_skew"]
+__all__ = ["Plan", "assignments", "replay_batch", "skewed_topics"]
 
 Plan = tuple[Inputs, Int32]
 """The input of a generation, and the owner of each partition, int32[P]; negative: none."""
@@ -82,63 +82,40 @@ def _lists(values: pa.Array, lengths: Int64) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
-_BATCH = 1024
 _OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
 _FIGURES = tuple(field.name for field in fields(Metrics))
 
 
-class PendingReplays:
-    """A buffer of replays that returns rows of `MEASURED_REPLAYS` in batches: a thousand, fewer if plans are large."""
-
-    def __init__(self) -> None:
-        self._replays: list[tuple[str, Replay]] = []
-        self._weight = 0
-
-    def add(self, cluster: str, replay: Replay) -> Iterator[pa.RecordBatch]:
-        """Add a replay; yields a batch of all if there are enough."""
-        self._replays.append((cluster, replay))
-        self._weight += 1 + len(replay.owner) // 64
-        if self._weight >= _BATCH:
-            yield from self.flush()
-
-    def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield a batch of all replays, if there are any."""
-        if self._replays:
-            yield replay_batch(self._replays)
-            self._replays, self._weight = [], 0
-
-
-def replay_batch(pending: Sequence[tuple[str, Replay]]) -> pa.RecordBatch:
-    """Pairs of a cluster and a replay as rows of `MEASURED_REPLAYS`; plans that replays share are converted once."""
-    columns = _columns(pending)
-    of = {(id(one.inputs), id(one.owner)): (one.inputs, one.owner) for _, one in pending}  # `pending` keeps the objects alive
+def replay_batch(replays: Sequence[Replay]) -> pa.RecordBatch:
+    """Replays as rows with the columns of `metrics` and `replays`; plans that replays share are converted once."""
+    columns = _columns(replays)
+    of = {(id(one.inputs), id(one.owner)): (one.inputs, one.owner) for one in replays}  # `replays` keeps the objects alive
     number = {key: at for at, key in enumerate(of)}
-    place = pa.array([number[id(one.inputs), id(one.owner)] for _, one in pending], pa.int32())
-    plain = [pa.array(columns[field.name], field.type) for field in MEASURED_REPLAYS if field.name != "assignment"]
-    return pa.RecordBatch.from_arrays([*plain, assignments(list(of.values())).take(place)], schema=MEASURED_REPLAYS)
+    place = pa.array([number[id(one.inputs), id(one.owner)] for one in replays], pa.int32())
+    plain = [pa.array(columns[field.name], field.type) for field in COLUMNS["metrics"]]
+    names = [*COLUMNS["metrics"].names, "assignment"]
+    return pa.RecordBatch.from_arrays([*plain, assignments(list(of.values())).take(place)], names=names)
 
 
-def _columns(pending: Sequence[tuple[str, Replay]]) -> dict[str, list[object]]:
-    """The columns without the assignment, as lists."""
-    replays_ = [replay for _, replay in pending]
-    rows = [replay.row for replay in replays_]
-    columns: dict[str, list[object]] = {name: [row[name] for row in rows] for name in _OF_ROW}
-    figures = [replay.metrics for replay in replays_]
-    columns |= {name: [getattr(one, name) for one in figures] for name in _FIGURES}
-    skews = [skew_of(replay) for replay in replays_]
-    return columns | {
-        "cluster": [cluster for cluster, _ in pending],
-        "incarnation": [replay.step["incarnation"] for replay in replays_],
-        "strategy": [replay.name for replay in replays_],
-        "mode": [replay.mode for replay in replays_],
-        "protocol_kind": [replay.inputs.kind for replay in replays_],
-        "declared": [replay.declared for replay in replays_],
-        "n_members": [replay.inputs.problem.n_members for replay in replays_],
-        "n_partitions": [replay.inputs.problem.n_partitions for replay in replays_],
-        "matches_observed": [replay.matches for replay in replays_],
-        "lag_unknown": [replay.inputs.lag_unknown for replay in replays_],
-        "n_skewed_topics": [None if skew is None else skew.topics for skew in skews],
-        "skewed_topics": [None if skew is None else skew.worst for skew in skews],
+def _columns(replays: Sequence[Replay]) -> dict[str, list[object]]:
+    """The columns of `metrics` as lists."""
+    rows = [replay.row for replay in replays]
+    figures = [replay.metrics for replay in replays]
+    skewed = [skewed_topics(replay) for replay in replays]
+    return {
+        **{name: [row[name] for row in rows] for name in _OF_ROW},
+        **{name: [getattr(one, name) for one in figures] for name in _FIGURES},
+        "incarnation": [replay.step["incarnation"] for replay in replays],
+        "strategy": [replay.name for replay in replays],
+        "mode": [replay.mode for replay in replays],
+        "protocol_kind": [replay.inputs.kind for replay in replays],
+        "declared": [replay.declared for replay in replays],
+        "n_members": [replay.inputs.problem.n_members for replay in replays],
+        "n_partitions": [replay.inputs.problem.n_partitions for replay in replays],
+        "matches_observed": [replay.matches for replay in replays],
+        "lag_unknown": [replay.inputs.lag_unknown for replay in replays],
+        "n_skewed_topics": [number for number, _ in skewed],
+        "skewed_topics": [worst for _, worst in skewed],
     }
 
 
@@ -148,32 +125,19 @@ _NAMED = 3
 """Maximal number of topics that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skew:
-    """The skewed topics of a plan."""
+def skewed_topics(replay: Replay) -> tuple[int | None, list[dict[str, Any]] | None]:
+    """The number of skewed topics of the observed plan, and those with the largest difference, by name.
 
-    topics: int  # Number of skewed topics
-    # ``topic, most, fewest, most_client, fewest_client`` of those with the largest difference, then by name
-    worst: Sequence[dict[str, Any]]
-
-
-_EVEN = Skew(0, ())
-
-
-def skew_of(replay: Replay) -> Skew | None:
-    """The skew of the observed plan; None for other plans, which have `max_topic_spread` only."""
+    For each ``topic, most, fewest, most_client, fewest_client``. None for other plans, which have `max_topic_spread` only.
+    """
     if replay.name != OBSERVED:
-        return None
-    # Nearly all plans are even, which the metrics show at no cost.
-    return _EVEN if replay.metrics.max_topic_spread < _LEAST else topic_skew(replay.inputs, replay.owner)
-
-
-def topic_skew(inputs: Inputs, owner: Int32) -> Skew:
-    """The skew of a plan."""
-    spread = within_topics(inputs.problem, owner)
+        return None, None
+    if replay.metrics.max_topic_spread < _LEAST:  # nearly all plans
+        return 0, []
+    spread = within_topics(replay.inputs.problem, replay.owner)
     skewed = np.flatnonzero(spread >= _LEAST)
     worst = skewed[np.argsort(-spread[skewed], kind="stable")][:_NAMED]  # topics are in the order of their names
-    return Skew(len(skewed), [_most_and_fewest(inputs, owner, topic) for topic in worst.tolist()])
+    return len(skewed), [_most_and_fewest(replay.inputs, replay.owner, topic) for topic in worst.tolist()]
 
 
 def _most_and_fewest(inputs: Inputs, owner: Int32, topic: int) -> dict[str, Any]:

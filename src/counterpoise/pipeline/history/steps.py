@@ -17,7 +17,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ModernFold
-from counterpoise.pipeline.history.protocol_fold import Handover
 from counterpoise.pipeline.records.group_records import portions
 from counterpoise.pipeline.schemas import REBALANCES
 
@@ -73,7 +72,7 @@ class StepsFold:
         self._modern = ModernFold(saved.get("modern"))
         self._deletion: dict[str, Any] | None = saved.get("deletion")
         self._waiting: list[dict[str, Any]] = saved.get("waiting", [])  # finished steps after one that is not finished
-        self._handover: Handover = saved.get("handover") or self._classic.handover
+        self._handover: Mapping[str, Any] = saved.get("handover") or self._classic.handover
         self._on_modern_step, self._on_classic_step = on_modern_step, on_classic_step
 
     @property
@@ -115,16 +114,12 @@ class StepsFold:
             self._deletion = None
         if row["deleted"] and row["record_type"] in _OF_GROUP:
             self._handover = following.handover
-        steps = self._modern_steps(row) if is_modern else [self._classic_step(row)]
+        steps = self._modern_steps(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
+        if not is_modern and self._on_classic_step is not None:
+            self._on_classic_step(row, steps[0])
         if steps and steps[-1]["kind"] == "deleted":
             self._deletion = steps.pop()
         yield from steps
-
-    def _classic_step(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        step = {**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}
-        if self._on_classic_step is not None:
-            self._on_classic_step(row, step)
-        return step
 
     def _modern_steps(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         before = self._modern.unfinished
@@ -165,15 +160,10 @@ def _fold_batches(names: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -
     for (cluster, group), mine in groupby(rows, key=lambda row: (row["cluster"], row["group_id"])):
         for step in steps_of_group(chain([{"record_type": NAMES, "value": names}], mine)):
             steps.append({"cluster": cluster, "group_id": group, **step})
-            weight += _step_weight(step)
-            if weight >= 2000:
+            topics = sum(len(one["topics"]) for one in step.get("subscriptions") or ())
+            weight += 1 + ((step.get("n_partitions") or 0) + 4 * topics) // 64
+            if weight >= 2000:  # fewer rows if they are large
                 yield pa.RecordBatch.from_pylist(steps, schema=REBALANCES)
                 steps, weight = [], 0
     if steps:
         yield pa.RecordBatch.from_pylist(steps, schema=REBALANCES)
-
-
-def _step_weight(step: Mapping[str, Any]) -> int:
-    """The size of a step; a batch of rows has a size of 2,000."""
-    topics = sum(len(one["topics"]) for one in step.get("subscriptions") or ())
-    return 1 + ((step.get("n_partitions") or 0) + 4 * topics) // 64

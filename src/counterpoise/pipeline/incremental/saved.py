@@ -11,14 +11,14 @@ from typing import Any
 
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.history.fold_state import FOLD_VERSION
 from counterpoise.pipeline.storage.files import join, read_bytes, read_if_exists, write_bytes
 from counterpoise.pipeline.stored.manifest import Manifest
 from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["START_AGAIN", "ClusterState", "SavedState", "identity_of", "is_continued", "load_state"]
 
-_FORMAT = 11
+_FORMAT = 12
+"""Increased when a field changes, also one of the states of groups."""
 START_AGAIN = "to audit from the start, give another --out"
 _FOLDER = ".state/saved/"
 
@@ -60,7 +60,7 @@ class SavedState:
 
     def save(self, place: str) -> None:
         """Write the state to a file; `load_state` reads it."""
-        head = {"format": _FORMAT, "folds": FOLD_VERSION, "counterpoise": __version__}
+        head = {"format": _FORMAT, "counterpoise": __version__}
         write_bytes(place, json.dumps({**head, **asdict(self)}, indent=1, sort_keys=True).encode())
 
     def check(self, options: Mapping[str, Any], identities: Mapping[str, Mapping[str, Any]]) -> None:
@@ -94,9 +94,9 @@ def load_state(work: TableTransaction) -> SavedState | None:
     place = work.place_of(name)
     try:
         about = json.loads(read_bytes(place))
-        versions = about.pop("format"), about.pop("folds"), about.pop("counterpoise")
-        if versions != (_FORMAT, FOLD_VERSION, __version__):
-            by = f"counterpoise {versions[2]}" if versions[2] != __version__ else "an earlier state of counterpoise"
+        number, version = about.pop("format"), about.pop("counterpoise")
+        if (number, version) != (_FORMAT, __version__):
+            by = f"counterpoise {version}" if version != __version__ else "an earlier state of counterpoise"
             raise CaptureError(f"{place}: was left by {by}, this is {__version__}; {START_AGAIN}")
         clusters = {cluster: ClusterState(**one) for cluster, one in about.pop("clusters").items()}
         saved = SavedState(clusters=clusters, **about)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from counterpoise.pipeline.engine import ClusterInput, Engine
+from counterpoise.pipeline.engine import ClusterInput, Engine, Job
 from counterpoise.pipeline.fold.ends_file import EndsFile, samples_of
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
 from counterpoise.pipeline.incremental.snapshot import (
@@ -21,10 +21,7 @@ from counterpoise.pipeline.incremental.snapshot import (
     watermark_of,
 )
 from counterpoise.pipeline.scan.aggregation import NEVER
-from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import is_local, upload
-from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["StateTooOldError", "Update"]
 
@@ -38,27 +35,28 @@ class StateTooOldError(Exception):
 class Update:
     """An audit with ``--since last``.
 
-    `captures` are captures of files; `options` as for `SavedState.check`. `transaction` is open; `saved` is the state of the last
-    audit (None: all records are read).
+    The job's captures are captures of files; `options` as for `SavedState.check`. `saved` is the state of the last audit (None:
+    all records are read).
     """
 
-    def __init__(
-        self,
-        captures: Mapping[str, Capture],
-        scope: AuditScope,
-        options: Mapping[str, Any],
-        transaction: TableTransaction,
-        saved: SavedState | None,
-    ) -> None:
-        self._captures, self._scope, self._options = captures, scope, options
-        self._transaction, self.saved = transaction, saved
+    def __init__(self, job: Job, options: Mapping[str, Any], saved: SavedState | None) -> None:
+        self._captures, self._scope, self._transaction = job.captures, job.scope, job.transaction
+        self._job, self._options, self.saved = job, options, saved
         # The states for the next audit; complete after `add_scanned`.
-        self.clusters = {name: _new_state(capture) for name, capture in captures.items()}
-        self._last = {name: ClusterState() if saved is None else saved.clusters[name] for name in captures}
+        self.clusters = {
+            name: ClusterState(
+                identity=identity_of(one.place),
+                notes=list(one.notes),
+                files=files_of(one.files),
+                topics=dict(one.files.topic_ids or {}),
+            )
+            for name, one in self._captures.items()
+        }
+        self._last = {name: ClusterState() if saved is None else saved.clusters[name] for name in self._captures}
 
     def from_scratch(self) -> Update:
         """The same without a saved state: all records are read."""
-        return Update(self._captures, self._scope, self._options, self._transaction, None)
+        return Update(self._job, self._options, None)
 
     @property
     def unchanged(self) -> bool:
@@ -180,9 +178,3 @@ class Update:
         replace(ends.up_to(now.watermark or 0), file="").save(about)
         now.ends, now.samples = self._transaction.name_of(about), self._transaction.name_of(file)
         return [about, file]
-
-
-def _new_state(capture: Capture) -> ClusterState:
-    """The identity, files, topics and notes of a capture, before its records are read."""
-    files, topics = files_of(capture.files), dict(capture.files.topic_ids or {})
-    return ClusterState(identity=identity_of(capture.place), notes=list(capture.notes), files=files, topics=topics)

@@ -44,8 +44,9 @@ def coded_commits(batch: pa.RecordBatch, names: list[pa.Array], values: BinaryCo
     `names`: columns ``group_id, topic, partition`` of the commits, names as a dictionary. `values`: those of all raw records.
     """
     deleted = decoded.deleted if decoded.deleted.any() else None
+    place = [batch.column("partition"), batch.column("offset"), batch.column("timestamp").cast(_UTC_US)]
     columns = [
-        *_take_place(batch, decoded.row),
+        *(place if len(decoded.row) == batch.num_rows else [column.take(pa.array(decoded.row)) for column in place]),
         *names,
         pa.array(decoded.offset, mask=deleted),
         pa.array(decoded.leader_epoch, mask=deleted),
@@ -57,11 +58,6 @@ def coded_commits(batch: pa.RecordBatch, names: list[pa.Array], values: BinaryCo
         pa.array(decoded.deleted),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=CODED_COLUMNS)
-
-
-def _take_place(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> list[pa.Array]:
-    place = [batch.column("partition"), batch.column("offset"), batch.column("timestamp").cast(_UTC_US)]
-    return place if len(rows) == batch.num_rows else [column.take(pa.array(rows)) for column in place]
 
 
 def strings(data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> pa.Array:

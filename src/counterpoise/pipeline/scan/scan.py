@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress, pairwise
@@ -86,15 +87,16 @@ def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Blo
     yield [manifest_block(task.manifest)]
 
 
-class _Scan:
+class _Scan(ExitStack):
     """The state of a scan task."""
 
     def __init__(self, spec: ScanSpec) -> None:
+        super().__init__()
         self._spec = spec
         self._keys = KeyDictionary(None if spec.groups.everyone else spec.groups.fitting)
         writer = partial(TableWriter, spec.files, spec.cluster, salt=spec.salt)
-        self._commits = writer("offset_commits", schema=CODED_COLUMNS, rising=_RISING, spanned=_SPANNED)
-        self._errors = writer("decode_errors")
+        self._commits = self.enter_context(writer("offset_commits", schema=CODED_COLUMNS, rising=_RISING, spanned=_SPANNED))
+        self._errors = self.enter_context(writer("decode_errors"))
         self._held = AggregateBuffer()
         self._ids: dict[str, int] = {}
         self._records: list[pa.RecordBatch] = []
@@ -112,13 +114,6 @@ class _Scan:
         self._flushes: list[list[Any]] = []
         self._instants = np.array(spec.instants, np.int64)
         self._aborted_offsets = np.array(sorted({offset for _, offset in spec.aborted}), np.int64)
-
-    def __enter__(self) -> _Scan:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._commits.__exit__(*error)
-        self._errors.__exit__(*error)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -218,26 +213,22 @@ class _Scan:
         return found
 
     def _add_records(self, batch: pa.RecordBatch, others: Int64) -> None:
-        """Keep the group records for the next flush."""
+        """Count the group records by type (None: the key is too short), and keep them for the next flush."""
         if not len(others):
             return
         rows = plain(batch.take(pa.array(others)))
-        self._count_kinds(rows)
+        keys, deleted = rows.column("key").to_pylist(), rows.column("value").is_null().to_pylist()
+        types = [None if key is None or len(key) < 2 else int.from_bytes(key[:2], "big", signed=True) for key in keys]
+        self._kinds.update(types)
+        self._deleted.update(compress(types, deleted))
         chosen = self._spec.groups
         if not chosen.everyone:
-            groups = (group_of(key).decode(errors="replace") for key in rows.column("key").to_pylist())
+            groups = (group_of(key).decode(errors="replace") for key in keys)
             fits = pa.array(chosen.fitting(groups), pa.bool_())
             self._write_errors(rows.filter(pc.invert(fits)))
             rows = rows.filter(fits)
         self._records.append(rows)
         self._record_bytes += rows.nbytes
-
-    def _count_kinds(self, rows: pa.RecordBatch) -> None:
-        """Count records, and tombstones among them, by type (None: the key is too short)."""
-        keys, deleted = rows.column("key").to_pylist(), rows.column("value").is_null().to_pylist()
-        types = [None if key is None or len(key) < 2 else int.from_bytes(key[:2], "big", signed=True) for key in keys]
-        self._kinds.update(types)
-        self._deleted.update(compress(types, deleted))
 
     def _write_errors(self, rows: pa.RecordBatch) -> None:
         for raw in rows.to_pylist():

@@ -91,9 +91,9 @@ def _connected(scheme: str, authority: str, _process: int, endpoint: str | None)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if region is None and endpoint is None:
         region = pafs.resolve_s3_region(authority)
-    patience: dict[str, Any] = {"connect_timeout": _ANSWER_S, "request_timeout": _ANSWER_S}
-    patience["retry_strategy"] = pafs.AwsDefaultS3RetryStrategy(_RETRIES)
-    return pafs.S3FileSystem(region=region, endpoint_override=endpoint, **_ONE_PUT, **patience), authority
+    limits: dict[str, Any] = {"connect_timeout": _ANSWER_S, "request_timeout": _ANSWER_S}
+    limits["retry_strategy"] = pafs.AwsDefaultS3RetryStrategy(_RETRIES)
+    return pafs.S3FileSystem(region=region, endpoint_override=endpoint, **_ONE_PUT, **limits), authority
 
 
 def _endpoint() -> str | None:

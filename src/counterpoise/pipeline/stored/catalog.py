@@ -77,7 +77,9 @@ def check(table: DataFrame, name: str, target: Catalog) -> None:
     with _catalog_errors(_plain(full)):
         if not spark.catalog.tableExists(full):
             return
-        _recover(spark, full)
+        if _lists_folders(spark, full):
+            # Folders that a killed audit filled are added to the catalog; otherwise their rows would be added again.
+            spark.catalog.recoverPartitions(full)
         old, expected = spark.table(full), stored(name).names
         absent = [column for column in expected if column not in old.columns]
         unknown = [column for column in old.columns if column not in expected]
@@ -164,12 +166,6 @@ def _delete_day(spark: SparkSession, full: str, cluster: str, day: date) -> None
     else:
         given = {"full": full, "cluster": cluster, "day": day}
         spark.sql("DELETE FROM IDENTIFIER(:full) WHERE cluster = :cluster AND date = :day", given)
-
-
-def _recover(spark: SparkSession, full: str) -> None:
-    """Add folders that a killed audit filled to the catalog; otherwise their rows would be added again."""
-    if _lists_folders(spark, full):
-        spark.catalog.recoverPartitions(full)
 
 
 def _lists_folders(spark: SparkSession, full: str) -> bool:

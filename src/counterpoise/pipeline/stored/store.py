@@ -100,8 +100,7 @@ def merge(
     added = _files_of(new, new.keys() - both)
     if both:
         rest = rows_not_in(frame(spark, name, _files_of(old, both)), frame(spark, name, _files_of(new, both)), name)
-        rest_files = written(rest, name, work.new_files)
-        added += _files_of(rest_files, rest_files)
+        added += written(rest, name, work.new_files)
     return added, []
 
 
@@ -133,10 +132,10 @@ def _read(name: str, files: Sequence[str], batches: Iterable[pa.RecordBatch]) ->
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def written(table: DataFrame, name: str, files: NewFiles) -> dict[str, list[str]]:
-    """Write rows of a table, with `date`, to new files; returns them by partition."""
+def written(table: DataFrame, name: str, files: NewFiles) -> list[str]:
+    """Write rows of a table, with `date`, to new files; returns them."""
     rows = table.select(*stored(name).names).mapInArrow(partial(_write, name, files), "file string").collect()
-    return by_partition(sorted(row["file"] for row in rows))
+    return sorted(row["file"] for row in rows)
 
 
 def _write(name: str, files: NewFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Self
 
@@ -58,7 +59,7 @@ class FileWriter:
             self._writer.write_table(pa.table([rows[name] for name in self._schema.names], schema=self._schema))
 
 
-class TableWriter:
+class TableWriter(ExitStack):
     """A buffered writer of the rows of one table and cluster: row groups of some megabytes, in one file per day.
 
     `time`: the column with the time (or date) by which rows are grouped, or one time for all rows, in microseconds. Names in rows
@@ -83,6 +84,7 @@ class TableWriter:
         single: Sequence[str] = (),
         spanned: Sequence[str] | None = None,
     ) -> None:
+        super().__init__()
         self.table, self._name, self._time, self._salt = table, partial(files.table_file, table, cluster), time, salt
         self._schema = schema = COLUMNS[table] if schema is None else schema
         often = [one for field in schema if field.name not in (*rising, *single) for one in _leaves(field.name, field.type)]
@@ -95,15 +97,11 @@ class TableWriter:
         self._batches: list[pa.RecordBatch] = []
         self._row_bytes = self._batch_bytes = self._written = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object = None, *_: object) -> None:
-        if kind is None:
+    def __exit__(self, *error: Any) -> bool | None:
+        if error[0] is None:
             self._write_added()
             self._flush()
-        for writer in self._days.values():
-            writer.__exit__()
+        return super().__exit__(*error)
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -138,7 +136,8 @@ class TableWriter:
             days = [int(day[0])] if (day == day[0]).all() else np.unique(day).tolist()
             for number in days:
                 if number not in self._days:
-                    self._days[number] = FileWriter(partial(self._name, _date(number)), self._schema, **self._options)
+                    writer = FileWriter(partial(self._name, _date(number)), self._schema, **self._options)
+                    self._days[number] = self.enter_context(writer)
                 self._days[number].write(rows if len(days) == 1 else rows.take(pa.array(np.flatnonzero(day == number))))
 
     def _times(self, batch: pa.RecordBatch) -> Int64:

@@ -72,7 +72,8 @@ def write_capture(
     commits = Commits(fleet, topics, plans)
     written = _write_records(join(place, "consumer_offsets.parquet"), fleet, plans, records, commits, timelines, progress)
     _write_log_ends(join(place, "log_offsets.parquet"), fleet, topics)
-    texts = {"topics.json": _topics_json(topics), "aborted_offsets.json": "[]\n"}
+    about = {one.name: {"internal": False, "partitions": one.partitions, "topic_id": uuid_text(one.topic_id)} for one in topics}
+    texts = {"topics.json": json.dumps(about, indent=1) + "\n", "aborted_offsets.json": "[]\n"}
     for name, text in {**texts, "planted.json": json.dumps({"groups": planted}, indent=1) + "\n"}.items():
         write_bytes(join(place, name), text.encode())
     return Written(written[0], written[1], sum(plan.rebalances for plan in plans), len(plans))
@@ -167,10 +168,3 @@ def _write_log_ends(file: str, fleet: Fleet, topics: list[TopicPlan]) -> None:
             at = pa.array([(fleet.start_ms + round(second * 1000)) * 1000] * len(names), SAMPLES.field("sampled_at").type)
             columns = [pa.array(names), pa.array(partition), pa.array(base // 2), pa.array(ends), at]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=SAMPLES))
-
-
-def _topics_json(topics: list[TopicPlan]) -> str:
-    about = {
-        topic.name: {"internal": False, "partitions": topic.partitions, "topic_id": uuid_text(topic.topic_id)} for topic in topics
-    }
-    return json.dumps(about, indent=1) + "\n"
