@@ -24,6 +24,7 @@ from counterpoise.pipeline.findings.ranking import rank_all
 from counterpoise.pipeline.fold.bucket import FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.task import ClusterFold
+from counterpoise.pipeline.incremental.saved import ClusterState
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.offset_spans import Flush, chunk_starts, overlapping
@@ -65,19 +66,9 @@ class Job:
 class ClusterInput:
     """The input of one cluster."""
 
-    source: Capture
-    record_files: tuple[str, ...]  # The files of `source.files.records` to read
+    record_files: tuple[str, ...]  # The files of the capture's records to read
     ends: EndsFile  # Its samples of log ends
-    # Log partition -> the first offset to read; of other log partitions all records are read. If it is not empty, records
-    # without a place in the log are skipped: the previous update has counted them.
-    begin: Mapping[int, int] = field(default_factory=dict)
-    # Commits after this time, in microseconds, are not aggregated (see `ScanSpec`); `NEVER` in a whole audit
-    aggregate_until: int = NEVER
-    states: tuple[str, ...] = ()  # Files with the states of the previous update
-    buckets: int | None = None  # Number of buckets of its groups; None: by the number of records
-    names: Mapping[str, str] = field(default_factory=dict)  # Topic id -> name, by commits of earlier updates
-    # Group -> whether it uses a topic of the scope, by records of earlier updates
-    groups: Mapping[str, bool] = field(default_factory=dict)
+    last: ClusterState = field(default_factory=ClusterState)  # What the previous update saved
 
 
 class Engine:
@@ -93,15 +84,16 @@ class Engine:
         self._spark, self._job, self._work, self._scope, self._write_states = spark, job, work, job.scope, write_states
         self._files = job.transaction.new_files
         self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        begins = {name: one.begin for name, one in clusters.items()}
+        # Cluster name -> log partition -> the first offset to read; of other log partitions all records are read. If it is not
+        # empty, records without a place in the log are skipped: the previous update has counted them.
+        self._begins = {name: {int(at): offset for at, offset in one.last.positions.items()} for name, one in clusters.items()}
         files = {name: one.record_files for name, one in clusters.items()}
-        self._splits, records = plan_splits(files, self._tasks, begins)
-        counts = {name: None if one.source.records is not None else records for name, one in clusters.items()}
-        buckets = {name: one.buckets or bucket_count(counts[name]) for name, one in clusters.items()}
-        self.clusters = {name: replace(one, buckets=buckets[name]) for name, one in clusters.items()}
-        first = dict(zip(buckets, accumulate(buckets.values(), initial=0), strict=False))
-        self._buckets = {name: (first[name], number) for name, number in buckets.items()}  # the first bucket, and their number
-        self.groups: dict[str, dict[str, bool]] = {}  # cluster name -> `ClusterInput.groups` after `scan`
+        self._splits, records = plan_splits(files, self._tasks, self._begins)
+        counts = {name: None if one.records is not None else records for name, one in job.captures.items()}
+        self.clusters = clusters
+        self.buckets = {name: one.last.buckets or bucket_count(counts[name]) for name, one in clusters.items()}  # their number
+        self._first_buckets = dict(zip(clusters, accumulate(self.buckets.values(), initial=0), strict=False))
+        self.groups: dict[str, dict[str, bool]] = {}  # cluster name -> `ClusterState.groups` after `scan`
         self.scanned: list[Manifest] = []
         self.folded: list[Manifest] = []
         self.ranked: Manifest = {}  # the result of `rank_all`
@@ -133,16 +125,17 @@ class Engine:
 
     def _blocks_of(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> DataFrame:
         parts, since = [], self._scope.window[0]
-        if states := [(file, specs[name].first_bucket) for name, one in self.clusters.items() for file in one.states]:
+        place_of, clusters = self._job.transaction.place_of, self.clusters.items()
+        if states := [(place_of(file), self._first_buckets[name]) for name, one in clusters for file in one.last.states]:
             parts.append(self._range(len(states)).mapInArrow(partial(read_states, states), BLOCKS))
-        for name, one in self.clusters.items():
+        for name in self.clusters:
             records, splits = self._rows_or_numbers(name, self._splits[name])
             if name in sort:
                 count = max(self._tasks, len(self._splits[name]))
                 records, splits = self._raw_records(name).repartitionByRange(count, "partition", "offset"), None
                 records = records.sortWithinPartitions("partition", "offset")
             parts.append(records.mapInArrow(partial(scan_records, specs[name], splits), BLOCKS))
-            if since is not None and not one.begin:
+            if since is not None and not self._begins[name]:
                 spec = replace(specs[name], window=(None, None))
                 parts.append(self._compacted(name, since).mapInArrow(partial(scan_records, spec, None), BLOCKS))
         return reduce(DataFrame.unionAll, parts)
@@ -152,7 +145,7 @@ class Engine:
 
         So groups without records in the window are known, with their members.
         """
-        aborted = self.clusters[name].source.files.aborted_records or frozenset()
+        aborted = self._job.captures[name].files.aborted_records or frozenset()
         records, splits = self._rows_or_numbers(name, splits_before(self._splits[name], since))
         rows = records.mapInArrow(partial(newest, since, aborted, splits), _RAW_ROWS)
         last = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
@@ -167,7 +160,7 @@ class Engine:
 
     def _rows_or_numbers(self, name: str, splits: list[InputSplit]) -> tuple[DataFrame, list[InputSplit] | None]:
         """The rows of a cluster whose source is a DataFrame, and None; otherwise the numbers of the splits, and the splits."""
-        given = self.clusters[name].source.records
+        given = self._job.captures[name].records
         return (self._range(len(splits)), splits) if given is None else (given, None)
 
     def _refuse_duplicates(self, name: str, partition: int) -> None:
@@ -176,7 +169,7 @@ class Engine:
         if repeats["n"]:
             words = f"{repeats['n']:,} records of log partition {partition} are there more than once"
             place = f"the first at offset {repeats['first']}; drop the repeats, or give overlapping recordings one by one"
-            source = self.clusters[name].source
+            source = self._job.captures[name]
             where = source.place if source.records is None else f"cluster {name}"
             raise CaptureError(f"{where}: {words}, {place}")
 
@@ -189,12 +182,13 @@ class Engine:
             name: ScanSpec(
                 name,
                 self._files,
-                *self._buckets[name],
+                self._first_buckets[name],
+                self.buckets[name],
                 instants=tuple(one.ends.instants.tolist()),
-                aggregate_until=one.aggregate_until,
-                aborted=one.source.files.aborted_records or frozenset(),
+                aggregate_until=int(one.ends.instants[-1]) if self._write_states and len(one.ends.instants) else NEVER,
+                aborted=self._job.captures[name].files.aborted_records or frozenset(),
                 groups=filters[name],
-                begin=one.begin,
+                begin=self._begins[name],
                 window=self._scope.window,
                 salt=self._job.salt,
             )
@@ -210,8 +204,8 @@ class Engine:
             records, splits = self._rows_or_numbers(name, self._splits[name])
             used = records.mapInArrow(partial(groups, topics, splits), _GROUPS)
             rows = used.groupBy("group_id").agg(fn.max("chosen").alias("chosen")).collect()
-            new = {row["group_id"]: row["chosen"] for row in rows}
-            self.groups[name] = {group: new.get(group, False) or one.groups.get(group, False) for group in {**one.groups, **new}}
+            new, known = {row["group_id"]: row["chosen"] for row in rows}, one.last.groups
+            self.groups[name] = {group: new.get(group, False) or known.get(group, False) for group in {**known, **new}}
         return {
             name: GroupFilter(patterns, frozenset(group for group, chosen in known.items() if chosen))
             for name, known in self.groups.items()
@@ -228,10 +222,10 @@ class Engine:
         """Topic id -> name, by the commits of all clusters and by metadata."""
         names: dict[str, str] = {}
         for one in self.clusters.values():
-            names |= one.names
+            names |= one.last.names
         names |= dict(sorted(tuple(pair) for about in self.scanned for pair in about["names"]))
-        for one in self.clusters.values():
-            names |= {topic_id: topic for topic, topic_id in sorted((one.source.files.topic_ids or {}).items())}
+        for capture in self._job.captures.values():
+            names |= {topic_id: topic for topic, topic_id in sorted((capture.files.topic_ids or {}).items())}
         return names
 
     def fold(self, last_times: Mapping[str, int], watermarks: Mapping[str, int]) -> None:
@@ -247,10 +241,11 @@ class Engine:
             ClusterFold(
                 name,
                 self._files,
-                *self._buckets[name],
+                self._first_buckets[name],
+                self.buckets[name],
                 ends=one.ends.share(self._work),
                 spec=FoldSpec(
-                    *(tuple(self._job.strategies), names, one.source.files.topic_ids, self._scope.reset),
+                    *(tuple(self._job.strategies), names, self._job.captures[name].files.topic_ids, self._scope.reset),
                     watermark=watermarks.get(name, NEVER),
                     headroom=self._scope.headroom,
                 ),

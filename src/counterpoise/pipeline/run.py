@@ -93,7 +93,7 @@ class Run:
         if self._update is not None:
             return self._update.input(name, scratch)
         samples = samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._job.scope.window)
-        return ClusterInput(source, source.files.records, samples)
+        return ClusterInput(source.files.records, samples)
 
     def _stages(self, engine: Engine) -> None:
         self._report_progress("scan")

@@ -20,7 +20,6 @@ from counterpoise.pipeline.incremental.snapshot import (
     recreated,
     watermark_of,
 )
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.storage.files import is_local, upload
 
 __all__ = ["StateTooOldError", "Update"]
@@ -85,18 +84,7 @@ class Update:
         now = self.clusters[name].files
         changed = (file for file in source.files.records if last.files.get(file) != now[file])
         ends = samples_of(source.files, new_file, self._scope.window, before, last.watermark)
-        return ClusterInput(
-            source,
-            tuple(changed),
-            ends,
-            begin={int(partition): at for partition, at in last.positions.items()},
-            # Samples come in the order of time: no later one is between earlier commits.
-            aggregate_until=int(ends.instants[-1]) if len(ends.instants) else NEVER,
-            states=tuple(map(work.place_of, last.states)),
-            buckets=last.buckets,
-            names=last.names,
-            groups=last.groups,
-        )
+        return ClusterInput(tuple(changed), ends, last)
 
     def add_scanned(self, engine: Engine) -> None:
         """Check the scanned records against the last audit, and set the positions of `clusters`.
@@ -146,7 +134,7 @@ class Update:
         now.end = max((at for at in (last.end, engine.last_record_time(name)) if at is not None), default=None)
         now.read = last.read | read_until(engine.clusters[name].record_files, now.positions)
         now.watermark = watermark_of(engine.clusters[name].ends, now.read, now.end, last.watermark)
-        now.buckets, now.names = engine.clusters[name].buckets, dict(sorted(engine.topic_names().items()))
+        now.buckets, now.names = engine.buckets[name], dict(sorted(engine.topic_names().items()))
 
     def save_state(self, engine: Engine, provisional_files: list[str], sums: Sums) -> tuple[list[str], list[str]]:
         """Write the state for the next audit, after `Engine.fold`; returns state files that the transaction shall add and remove.

@@ -42,7 +42,7 @@ def plan_splits(
 ) -> tuple[dict[str, list[InputSplit]], int]:
     """Splits of each cluster's files of records, of 1.25 million rows at most, and the number of their rows.
 
-    The last splits are smaller, so all cores end together. `begins`: cluster -> `ClusterInput.begin`; row groups before it by
+    The last splits are smaller, so all cores end together. `begins`: cluster -> `ScanSpec.begin`; row groups before it by
     their statistics are skipped.
     """
     sizes = {
@@ -136,7 +136,7 @@ Window = tuple[int | None, int | None]
 
 
 def rows_from(batch: pa.RecordBatch, begin: Mapping[int, int], window: Window = (None, None)) -> pa.RecordBatch:
-    """The rows of a batch from the first offsets of `ClusterInput.begin` on, and in a window of time."""
+    """The rows of a batch from the first offsets of `ScanSpec.begin` on, and in a window of time."""
     since, until = window
     if since is not None or until is not None:
         time = batch.column("timestamp").cast(pa.int64())
