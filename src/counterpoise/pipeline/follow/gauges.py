@@ -127,7 +127,7 @@ class Gauges:
         for name in sorted({*living, *of_group}):
             about = present.get(name, {})
             counts = _counts(about) if name in living else {}
-            states = _states(about)
+            states = {one["state"]: one["partitions"] for one in about.get("health_states") or () if one["partitions"]}
             yield GroupGauges(cluster, name, counts, of_group.get(name), tuple(members.get(name, ())), late.get(name), states)
 
     def _client_ids(self, manifest: Manifest, cluster: str, members: set[_Member]) -> dict[_Member, str]:
@@ -147,11 +147,6 @@ def _counts(row: Mapping[str, Any]) -> dict[str, float]:
     """The known figures of `COUNTS`; `spread_now` of an empty group is 0, because the column has that of its last plan."""
     known = {name: row[name] for name in COUNTS if row[name] is not None}
     return known if known.get("members_now") else {**known, "spread_now": 0}
-
-
-def _states(row: Mapping[str, Any]) -> dict[str, int]:
-    """The number of partitions in each state now."""
-    return {one["state"]: one["partitions"] for one in row.get("health_states") or () if one["partitions"]}
 
 
 def _newest_lag(manifest: Manifest, cluster: str) -> pa.Table:

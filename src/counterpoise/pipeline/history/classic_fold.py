@@ -10,7 +10,6 @@ from typing import Any
 from counterpoise.pipeline.history.causes import Difference, by_identity, changed_subscriptions, difference, identity, joined_text
 from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.protocol_fold import (
-    Owners,
     ProtocolFold,
     assignment_columns,
     count_moves,
@@ -133,12 +132,13 @@ class ClassicFold(ProtocolFold):
         now = owners_of((at, member["assigned"] or ()) for at, member in zip(number, members, strict=True))
         claimed = owners_of((at, member["owned"] or ()) for at, member in zip(number, members, strict=True))
         subscribed = {topic for member in members for topic in member["topics"] or ()}
-        held = self._held(claimed, subscribed)
+        known = self._sizes
+        held = {topic: array for topic, array in claimed.items() if topic in subscribed and len(array) <= known.get(topic, 0)}
         sizes = {topic: max(len(now.get(topic, ())), len(held.get(topic, ()))) for topic in held | now}
         if self._inherited:  # partitions of a member that left have no owner in this record, but they exist
-            sizes |= {topic: max(n, sizes.get(topic, 0)) for topic, n in self._sizes.items() if topic in subscribed}
+            sizes |= {topic: max(n, sizes.get(topic, 0)) for topic, n in known.items() if topic in subscribed}
         both = subscribed & {topic for member in self._before for topic in member["topics"] or ()}
-        was, is_now = ({topic: n for topic, n in known.items() if topic in both} for known in (self._sizes, sizes))
+        was, is_now = ({topic: n for topic, n in of.items() if topic in both} for of in (known, sizes))
         why = difference(self._before, members, was, is_now, (self._protocol, row["protocol"]))
         if not self._before:
             why = Difference("join", why.joined, detail=why.detail.split(";")[0])
@@ -162,11 +162,6 @@ class ClassicFold(ProtocolFold):
         self._owners = with_withheld(self._owners, now) if self._revoking else now
         self._sizes, self._protocol = sizes, row["protocol"]
         return step
-
-    def _held(self, claimed: Owners, subscribed: set[str]) -> Owners:
-        return {
-            topic: array for topic, array in claimed.items() if topic in subscribed and len(array) <= self._sizes.get(topic, 0)
-        }
 
     def _missed(self, generation: int) -> int | None:
         if self._generation is None:

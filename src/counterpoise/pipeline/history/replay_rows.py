@@ -88,21 +88,10 @@ _FIGURES = tuple(field.name for field in fields(Metrics))
 
 def replay_batch(replays: Sequence[Replay]) -> pa.RecordBatch:
     """Replays as rows with the columns of `metrics` and `replays`; plans that replays share are converted once."""
-    columns = _columns(replays)
-    of = {(id(one.inputs), id(one.owner)): (one.inputs, one.owner) for one in replays}  # `replays` keeps the objects alive
-    number = {key: at for at, key in enumerate(of)}
-    place = pa.array([number[id(one.inputs), id(one.owner)] for one in replays], pa.int32())
-    plain = [pa.array(columns[field.name], field.type) for field in COLUMNS["metrics"]]
-    names = [*COLUMNS["metrics"].names, "assignment"]
-    return pa.RecordBatch.from_arrays([*plain, assignments(list(of.values())).take(place)], names=names)
-
-
-def _columns(replays: Sequence[Replay]) -> dict[str, list[object]]:
-    """The columns of `metrics` as lists."""
     rows = [replay.row for replay in replays]
     figures = [replay.metrics for replay in replays]
     skewed = [skewed_topics(replay) for replay in replays]
-    return {
+    columns: dict[str, list[Any]] = {
         **{name: [row[name] for row in rows] for name in _OF_ROW},
         **{name: [getattr(one, name) for one in figures] for name in _FIGURES},
         "incarnation": [replay.step["incarnation"] for replay in replays],
@@ -117,6 +106,12 @@ def _columns(replays: Sequence[Replay]) -> dict[str, list[object]]:
         "n_skewed_topics": [number for number, _ in skewed],
         "skewed_topics": [worst for _, worst in skewed],
     }
+    of = {(id(one.inputs), id(one.owner)): (one.inputs, one.owner) for one in replays}  # `replays` keeps the objects alive
+    number = {key: at for at, key in enumerate(of)}
+    place = pa.array([number[id(one.inputs), id(one.owner)] for one in replays], pa.int32())
+    plain = [pa.array(columns[field.name], field.type) for field in COLUMNS["metrics"]]
+    names = [*COLUMNS["metrics"].names, "assignment"]
+    return pa.RecordBatch.from_arrays([*plain, assignments(list(of.values())).take(place)], names=names)
 
 
 _LEAST = 2

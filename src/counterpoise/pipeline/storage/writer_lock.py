@@ -73,18 +73,14 @@ class WriterLock:
             if self._file is not None:
                 self._file.close()
                 self._file = None
-            else:
-                self._delete_own()
+            else:  # also an object whose PUT seemed to fail because the answer was lost
+                for name in file_infos(self._folder):
+                    if name.startswith(join(self._folder, self._name)):
+                        delete(name)
 
     @property
     def _object(self) -> str:
         return join(self._folder, f"{self._name}-{self._number:06d}")
-
-    def _delete_own(self) -> None:
-        """Delete all objects of this writer, also one whose PUT seemed to fail because the answer was lost."""
-        for name in file_infos(self._folder):
-            if name.startswith(join(self._folder, self._name)):
-                delete(name)
 
     def _acquired(self) -> bool:
         if is_local(self._folder):

@@ -105,7 +105,11 @@ class _Writer:
     def server(self, step: Step) -> Iterator[RawRecord]:
         """The epoch of a KIP-848 group: members that joined or left, the epoch, targets, and the epoch of each member."""
         group, now = self._plan.name, {person.member: person for person in step.people}
-        targets = dict(zip(now, self._by_id(step), strict=True))
+        ids = {topic.name: topic.topic_id for topic in self._topics}
+        targets = {
+            member: tuple(TopicPartitionIds(topic_id=ids[name], partitions=held) for name, held in pairs)
+            for member, pairs in zip(now, self._listed(step.owner, step), strict=True)
+        }
         for member in sorted(self._targets.keys() - now.keys()):
             yield from (_record(step.begin_ms, kind, MemberKey(group, member), None) for kind in (_CURRENT, _TARGET, _MEMBER))
         for member in sorted(now.keys() - self._targets.keys()):
@@ -119,8 +123,14 @@ class _Writer:
         assigned = TargetAssignmentMetadataValue(assignment_epoch=step.generation)
         yield _record(step.begin_ms, RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, GroupKey(group), assigned)
         for member, target in targets.items():
-            held = tuple(AssignedTopic(topic_id=one.topic_id, partitions=one.partitions) for one in target)
-            yield _record(step.at_ms, _CURRENT, MemberKey(group, member), _reached(step.generation, held))
+            reached = ConsumerGroupCurrentMemberAssignmentValue(
+                member_epoch=step.generation,
+                previous_member_epoch=step.generation - 1,
+                state=0,
+                assigned_partitions=tuple(AssignedTopic(topic_id=one.topic_id, partitions=one.partitions) for one in target),
+                partitions_pending_revocation=(),
+            )
+            yield _record(step.at_ms, _CURRENT, MemberKey(group, member), reached)
         self._targets = targets
 
     def _about(self, person: Person) -> ConsumerGroupMemberMetadataValue:
@@ -139,17 +149,6 @@ class _Writer:
         """Topics and partitions of each member, in order."""
         held = named(self._shape, owner, [person.member for person in step.people], self._names)
         return [tuple((topic, tuple(listed)) for topic, listed in topics.items()) for topics in held.values()]
-
-    def _by_id(self, step: Step) -> list[tuple[TopicPartitionIds, ...]]:
-        ids = {topic.name: topic.topic_id for topic in self._topics}
-        targets = self._listed(step.owner, step)
-        return [tuple(TopicPartitionIds(topic_id=ids[name], partitions=held) for name, held in pairs) for pairs in targets]
-
-
-def _reached(epoch: int, held: tuple[AssignedTopic, ...]) -> ConsumerGroupCurrentMemberAssignmentValue:
-    return ConsumerGroupCurrentMemberAssignmentValue(
-        member_epoch=epoch, previous_member_epoch=epoch - 1, state=0, assigned_partitions=held, partitions_pending_revocation=()
-    )
 
 
 def _record(at: int, kind: RecordType, key: GroupKey | MemberKey, value: Value | None) -> RawRecord:
