@@ -195,19 +195,20 @@ def drift_by_seed(seeds: list[int], rebalances: int = 50) -> Iterator[str]:
     for size, subscriptions, tolerance, free in product((200, 205), SUBSCRIPTIONS, (0.02, 0.05), (False, True)):
         cells = []
         for seed in seeds:
-            moves, needed = drift_of(seed, size, subscriptions, tolerance, rebalances, free)
-            cells.append(f"{moves:,} to {needed:,}: {moves / max(needed, 1):.2f}")
+            moves, needed, worst = drift_of(seed, size, subscriptions, tolerance, rebalances, free)
+            missed = "" if worst <= tolerance + 1e-4 else f", a plan {worst:.0%} above the bound"
+            cells.append(f"{moves:,} to {needed:,}: {moves / max(needed, 1):.2f}{missed}")
         yield f"| {10 * size:,}, {subscriptions}, {tolerance:.0%}, {'free' if free else 'balanced'} | {' | '.join(cells)} |"
 
 
-def drift_of(seed: int, size: int, subscriptions: str, tolerance: float, rebalances: int, free: bool = False) -> tuple[int, int]:
-    """Moves and proven minimum for ten topics of a size and a hundred members."""
+def drift_of(
+    seed: int, size: int, subscriptions: str, tolerance: float, rebalances: int, free: bool = False
+) -> tuple[int, int, float]:
+    """Moves, proven minimum and largest gap to the bound for ten topics of a size and a hundred members."""
     rng = np.random.default_rng(seed)
     problem = group(subscriptions, 10, size, 100, rng.lognormal(10, 1, 10 * size).astype(np.int64), rng)
     plan = assignor("lag-sticky", tolerance=tolerance, **({"counts": 10 * size} if free else {}))
-    moves, needed, worst = _drifted(problem, plan, tolerance, None if free else "balanced", rebalances, rng)
-    assert worst <= tolerance + 1e-4, f"seed {seed}: a plan is {worst:.2%} above its bound"
-    return moves, needed
+    return _drifted(problem, plan, tolerance, None if free else "balanced", rebalances, rng)
 
 
 def _drifted(

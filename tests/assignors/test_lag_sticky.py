@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from cProfile import Profile
 from fractions import Fraction
 from itertools import product
@@ -187,22 +188,48 @@ def test_with_free_counts_drifting_lags_move_at_most_135_percent_of_the_proven_m
     assert moves_by_rule > 0.5 * 12 * 4000
 
 
-def drifted(problem: Problem, rng: np.random.Generator, rebalances: int) -> tuple[int, int, list[Int32]]:
-    """Moves with balanced counts while lags drift, the proven minimum, and the owners after each rebalance."""
-    owners = [lag_sticky(problem, tolerance=0.02)]
-    moves = needed = 0
+def drift(problem: Problem, rng: np.random.Generator, rebalances: int, **options: Any) -> Iterator[tuple[Problem, Int32]]:
+    """The problem of each rebalance, while lags drift, and the owners after it."""
+    owner = lag_sticky(problem, tolerance=0.02, **options)
     for _ in range(rebalances):
         assert problem.lag is not None
-        drift = rng.uniform(0.8, 1.2, problem.n_partitions)
-        problem = problem.replace(previous_owner=owners[-1], lag=(problem.lag * drift).astype(np.int64))
-        owners.append(lag_sticky(problem, tolerance=0.02))
-        report = lag_report(problem, owners[-1], counts="balanced")
+        by = rng.uniform(0.8, 1.2, problem.n_partitions)
+        problem = problem.replace(previous_owner=owner, lag=(problem.lag * by).astype(np.int64))
+        owner = lag_sticky(problem, tolerance=0.02, **options)
+        yield problem, owner
+
+
+def drifted(problem: Problem, rng: np.random.Generator, rebalances: int) -> tuple[int, int, list[Int32]]:
+    """Moves with balanced counts while lags drift, the proven minimum, and the owners after each rebalance."""
+    owners: list[Int32] = []
+    moves = needed = 0
+    for one, owner in drift(problem, rng, rebalances):
+        report = lag_report(one, owner, counts="balanced")
         assert report.gap <= 0.02 + 1e-4
-        moves += report.moves
-        least = least_moves(problem, owners[-2], float(report.bound) * 1.02 + 1, fixed=True)
+        least = least_moves(one, one.previous_owner, float(report.bound) * 1.02 + 1, fixed=True)
         assert least <= report.moves
-        needed += least
-    return moves, needed, owners[1:]
+        owners.append(owner)
+        moves, needed = moves + report.moves, needed + least
+    return moves, needed, owners
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "size", "seed", "options"),
+    [("equal", 200, 2, {}), ("four sets", 205, 2, {}), ("equal", 205, 3, {}), ("random", 200, 2, {"counts": 2000})],
+)
+def test_in_a_long_history_no_rebalance_moves_the_whole_group(
+    subscriptions: str, size: int, seed: int, options: dict[str, Any]
+) -> None:
+    """The lag of one partition grows to a member's share: its owner takes the lightest partitions, one exchange after another.
+
+    With free counts the second round finds by best fit the members that made room for heavy partitions.
+    """
+    rng = np.random.default_rng(seed)
+    lag = rng.lognormal(10, 1, 10 * size).astype(np.int64)
+    for problem, owner in drift(group(subscriptions, 10, size, 100, rng, lag=lag), rng, 20, **options):
+        report = lag_report(problem, owner, counts=None if options else "balanced")
+        assert report.gap <= 0.02 + 1e-4
+        assert report.moves < 100
 
 
 @pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
@@ -426,7 +453,7 @@ def test_the_work_of_a_plan_of_5000_partitions_is_bounded_however_lags_changed(
     assert np.count_nonzero(planned != owner) < 500  # without steps left partitions stay where they are
     assert 2_000 < sum(steps - effort.left for steps, effort in given) <= 50_000
     assert all(effort.left > -12_000 for _, effort in given)  # a second round that was begun is planned to its end
-    assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 200_000
+    assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 240_000
 
 
 def test_a_slot_is_freed_along_an_augmenting_path() -> None:
@@ -438,7 +465,7 @@ def test_a_slot_is_freed_along_an_augmenting_path() -> None:
     assert (state.owner, state.load, state.count) == ([0, 1, 2], [1, 2, 3], [1, 1, 1])
 
 
-@pytest.mark.parametrize(("change", "most"), [("lag", 770), ("join", 1670), ("leave", 770)])
+@pytest.mark.parametrize(("change", "most"), [("lag", 770), ("join", 1700), ("leave", 770)])
 def test_a_plan_of_thirty_partitions_takes_few_calls(change: str, most: int) -> None:
     """Function calls per plan, counted: no plan from scratch if a member joins, no balanced plan of the second round."""
     rng, profile = np.random.default_rng(5), Profile()

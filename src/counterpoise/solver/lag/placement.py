@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from dataclasses import dataclass
+from itertools import chain
 
 from counterpoise.solver.lag.state import PlanState
 
@@ -25,6 +26,8 @@ class CountSlack:
     ceilings: dict[int, int]
     takers: list[list[int]]  # Per topic class: the member classes that may take its partitions
     reserve: int = 0  # The lag that a member keeps free for each further partition that it must take: that of the lightest one
+    # Best fit: a partition goes to the member with the least slack that suffices; if none has as much, to the one with most slack
+    best_fit: bool = False
 
     def has(self, state: PlanState, member: int) -> bool:
         """Whether the member may take another partition."""
@@ -32,9 +35,9 @@ class CountSlack:
             return True
         return state.count[member] < self.most[member] and self.ceilings.get(state.next_cost(member), 0) > 0
 
-    def copy(self, reserve: int) -> CountSlack:
-        """The same with another reserve."""
-        return CountSlack(self.least[:], self.most, dict(self.ceilings), self.takers, reserve)
+    def copy(self, reserve: int, *, best_fit: bool = False) -> CountSlack:
+        """The same with another reserve and choice of members."""
+        return CountSlack(self.least[:], self.most, dict(self.ceilings), self.takers, reserve, best_fit)
 
 
 def place(
@@ -44,7 +47,9 @@ def place(
     partitions: list[int],
     counts: CountSlack,  # Reduced by what is placed
 ) -> bool:
-    """Give each partition to the subscriber with most slack whose count may rise; ties by member. Whether all were placed.
+    """Give each partition to the subscriber with most slack, or by best fit, whose count may rise; ties by member.
+
+    Returns whether all were placed.
 
     If no subscriber's count may rise, partitions that were just placed are passed on along an augmenting path.
     O(P log M + M). Returns False too if the search for members takes longer than that.
@@ -100,13 +105,16 @@ class _Queue:
     def pop(self, partition: int) -> tuple[int | None, int]:
         """Remove and return the first subscriber of the partition: (its entry or None, number of members looked at)."""
         n, looked, first, number = self.n, 0, None, self.topic_class[partition]
-        able = self.able[number]
+        able, tightest = self.able[number], (1 - self.state.group.lag[partition]) * n - 1
+        best_fit = self.counts.best_fit and not self.idle
         for one in self.takers[number]:
-            for entry in self.lists[one]:
+            some = self.lists[one]
+            fitting = bisect_right(some, tightest) if best_fit else 0
+            for entry in chain(reversed(some[:fitting]), some[fitting:]) if fitting else some:
                 looked += 1
                 if able[entry % n]:
-                    if first is None or entry < first:
-                        first, source = entry, self.lists[one]
+                    if first is None or (first < entry <= tightest if best_fit and first <= tightest else entry < first):
+                        first, source = entry, some
                     break
         if first is not None:
             source.remove(first)

@@ -8,10 +8,6 @@ from itertools import islice, takewhile
 from counterpoise.solver.lag.ejection import Chain, cyclic_exchange, ejection_chain
 from counterpoise.solver.lag.state import PlanState
 
-_PARTNERS = 24
-"""Members with most slack that are tried for an exchange."""
-_MISSES = 24
-"""So many members with slack in a row for which no cyclic exchange is found end the search for them."""
 _LEAST_GAIN = 1024
 """A step that leaves the member above its limit must take at least the limit over this number off it."""
 
@@ -51,19 +47,19 @@ def _relieve_heavy(state: PlanState) -> None:
 
 
 def _relieve_together(state: PlanState, *, transfer: bool, least: int) -> None:
-    """Cyclic exchanges that each relieve `least` members or all that are left, into the widest slack first."""
-    over, misses = _worst_first(state), 0
+    """Cyclic exchanges that each relieve `least` members or all that are left, into the widest slack first.
+
+    They take half of the steps that are left at most.
+    """
+    over, reserved = _worst_first(state), state.effort.left // 2
     for start in list(state.with_slack(over)):
-        if not over or misses == _MISSES or state.effort.left <= 0:
+        if not over or state.effort.left <= reserved:
             break
         if not transfer and not state.holding[start]:
             continue
         chain, relieved = cyclic_exchange(state, start, over, transfer=transfer)
         if len(relieved) >= min(least, len(over)) and state.pass_on(chain):
-            misses = 0
             over = [member for member in over if state.slack(member) < 0]
-        else:
-            misses += 1
 
 
 def _relieve_each(state: PlanState) -> None:
@@ -91,13 +87,14 @@ def _exchange(state: PlanState, giver: int) -> tuple[int, Chain]:
     """The transfer or exchange of two that takes just the excess off `giver`, else as much of it as possible: (lag, chain)."""
     excess = -state.slack(giver)
     best: tuple[int, Chain] = (0, [])
-    partners = (m for m in state.with_slack([giver]) if state.holding[m] or state.may_transfer(giver, m))
-    for partner in islice(partners, _PARTNERS):
-        slack = state.slack(partner)
+    for partner in state.with_slack([giver]):
+        slack, theirs, transfer = state.slack(partner), state.holding[partner], state.may_transfer(giver, partner)
         if slack <= best[0]:
             break
-        found = _pair(state, giver, partner, excess, slack)
-        if state.may_transfer(giver, partner):
+        if not theirs and not transfer:
+            continue
+        found = _pair(state, giver, partner, excess, slack) if theirs else (0, [])
+        if transfer:
             found = _better(found, _single(state, giver, partner, excess, slack), excess)
         best = _better(best, found, excess)
         if best[0] >= excess:
@@ -124,8 +121,16 @@ def _single(state: PlanState, giver: int, partner: int, excess: int, slack: int)
 def _pair(state: PlanState, giver: int, partner: int, excess: int, slack: int) -> tuple[int, Chain]:
     """A heavier partition for a lighter one."""
     takes, topic_class = state.group.takes, state.group.topic_class
-    mine = [entry for entry in state.holding[giver] if takes[topic_class[entry[1]]][partner]]
-    theirs = [entry for entry in state.holding[partner] if takes[topic_class[entry[1]]][giver]]
+    held, theirs = state.holding[giver], state.holding[partner]
+    # No exchange takes more: the giver's heaviest that fits if the partner gives its heaviest, for the partner's lightest.
+    fitting = bisect_right(held, (theirs[-1][0] + slack, len(state.owner)))
+    (heavy, out), (light, back) = held[fitting - 1], theirs[0]
+    if not fitting or heavy <= light:
+        return 0, []
+    if heavy - light <= excess and takes[topic_class[out]][partner] and takes[topic_class[back]][giver]:
+        return heavy - light, [(out, partner), (back, giver)]
+    mine = [entry for entry in held if takes[topic_class[entry[1]]][partner]]
+    theirs = [entry for entry in theirs if takes[topic_class[entry[1]]][giver]]
     state.effort.left -= len(mine) + len(theirs)
     enough, some = (slack + 1, -1, -1), (0, -1, -1)
     for lag, back in theirs:

@@ -161,10 +161,8 @@ class LagSearch:
         """Construction: claims stay if counts allow it, and the rest is placed by LPT."""
         state = self._state(claims, limit)
         if self.band:
-            counts = band_slack(state)
-            counts.takers = takers
-            allowed = place(state, state.unassigned(self.group.heaviest_first), counts) and raise_to_least(state)
-            return state if allowed else self._state(self._target(claims), limit)
+            placed = self._fill(state, band_slack(state), takers)
+            return placed if placed and raise_to_least(placed) else self._state(self._target(claims), limit)
         placed = self._fill_quotas(state, self._quotas, takers)
         if placed is None:
             target = self._target(claims)
@@ -174,21 +172,28 @@ class LagSearch:
         return placed
 
     def _fill_quotas(self, state: PlanState, quotas: CountSlack, takers: list[list[int]]) -> PlanState | None:
-        """Place unassigned partitions so that counts end balanced; None if claims or subscriptions prevent it.
+        """Place unassigned partitions so that counts end balanced; None if claims or subscriptions prevent it."""
+        slack = remaining_slack(state, quotas)
+        return None if slack is None else self._fill(state, slack, takers)
 
-        If they are few, members have little slack, and how much of it they reserve for later ones matters: several reserves are
-        tried while steps are left, and the plan with the fewest members above their limits is returned.
+    def _fill(self, state: PlanState, slack: CountSlack, takers: list[list[int]]) -> PlanState | None:
+        """Place unassigned partitions by LPT; None if counts or subscriptions prevent it.
+
+        If they are few, members have little slack. While steps are left, several reserves are tried if counts are balanced, and
+        best fit if they are not. The plan with the fewest members above their limits is returned.
         """
-        free, unassigned = remaining_slack(state, quotas), state.unassigned(self.group.heaviest_first)
-        if free is None or not unassigned:
-            return state if free else None
-        free.takers, rising = takers, sorted(self.group.lag[partition] for partition in unassigned)
-        few = 4 * len(unassigned) < len(self.group.heaviest_first)
-        reserves = [rising[0], 0, rising[len(rising) // 4], rising[len(rising) // 2]] if few else rising[:1]
+        unassigned = state.unassigned(self.group.heaviest_first)
+        if not unassigned:
+            return state
+        slack.takers, rising = takers, sorted(self.group.lag[partition] for partition in unassigned)
+        trials = [(0 if self.band else rising[0], False)]
+        if 4 * len(unassigned) < len(self.group.heaviest_first):
+            reserves = 0, rising[len(rising) // 4], rising[len(rising) // 2]
+            trials += [(0, True)] if self.band else [(reserve, False) for reserve in reserves]
         best, fewest = state, len(state.load) + 1
-        for reserve in dict.fromkeys(reserves):
+        for reserve, best_fit in dict.fromkeys(trials):
             trial = state.copy()
-            if not place(trial, unassigned, free.copy(reserve)):
+            if not place(trial, unassigned, slack.copy(reserve, best_fit=best_fit)):
                 return None
             over = len(trial.over())
             if over < fewest:
