@@ -195,7 +195,7 @@ ACTIONS = _table(
 )
 ACTION_PARTS = _table(
     f"cluster string, group_id string, kind string, target string, now string, severity string, score double, {_SAVED}",
-    "findings array<string>, saved_moves_per_day double, amount double, members int",
+    "findings array<string>, saved_moves_per_day double, amount double, lost bigint, members int",
     "config array<struct<library string, lines string>>",
 )
 """What a group contributes to an action; not a table."""

@@ -13,7 +13,7 @@ import pytest
 from counterpoise.pipeline.findings import RULES, findings_of
 from counterpoise.pipeline.findings.actions import KINDS, parts_of, ranked
 from counterpoise.pipeline.standstill import with_standstill
-from tests.pipeline.findings.test_findings import AT, CASES, EAGER, healthy, run
+from tests.pipeline.findings.test_findings import AT, CASES, EAGER, healthy, run, unhealthy
 
 LIBRARIES = (["java"], ["librdkafka"], ["kafka-python"], ["aiokafka"], ["aiokafka", "librdkafka"], ["unknown"], None)
 MEASURED = {
@@ -188,6 +188,14 @@ def test_groups_without_members_have_the_commands_that_delete_them_by_cluster() 
         ("c0", "--group d2 --group d0"),
         ("c1", "--group d3 --group d1"),
     ]
+
+
+def test_an_action_says_how_many_records_were_deleted_unread() -> None:
+    dead = [healthy(group_id=f"d{lost}", **CASES["dead_groups"] | unhealthy("losing_data", lost=lost)) for lost in (700, 1, 0)]
+    (one,) = actions(dead)
+    assert one["saves"] == "138,114 records behind, which raises alarms; 701 records deleted unread"
+    (one,) = actions([healthy(**unhealthy("losing_data", lost=700))])
+    assert (one["kind"], one["saves"]) == ("save_records", "700 records deleted unread")
 
 
 def test_each_finding_names_its_action_in_the_docs() -> None:

@@ -281,10 +281,16 @@ def test_partitions_without_progress_are_named_with_their_clients_rates_and_what
     assert soon.evidence.endswith("; 90 s left")
 
 
-def test_of_an_abandoned_group_it_is_reported_what_was_lost() -> None:
-    (found,) = findings_of(healthy(**CASES["dead_groups"] | unhealthy("losing_data", lost=700)))
-    assert found.kind == "dead_groups"
-    assert found.evidence.endswith("46,038 records behind by now, 700 records were deleted unread")
+@pytest.mark.parametrize(("left", "severity"), [(timedelta(minutes=2), "critical"), (timedelta(0), "warning")])
+def test_of_an_abandoned_group_it_is_reported_what_was_lost(left: timedelta, severity: str) -> None:
+    """Critical if it was losing data before its last member left."""
+    (found,) = findings_of(healthy(**CASES["dead_groups"] | unhealthy("losing_data", lost=700), last_ts=AT + left))
+    assert (found.kind, found.severity, found.numbers["lost"]) == ("dead_groups", severity, 700)
+    assert found.title.endswith(" UTC, 700 records deleted unread")
+    assert found.evidence.endswith("46,038 records behind by now; losing data since 2026-01-01 12:30:00 UTC")
+    (whole,) = findings_of(healthy(**CASES["dead_groups"] | unhealthy("unowned"), last_ts=AT + left))
+    assert (whole.severity, "lost" in whole.numbers) == ("warning", False)
+    assert "deleted" not in whole.title
 
 
 @pytest.mark.parametrize("state", ["ok", "catching_up", "unowned"])

@@ -72,7 +72,6 @@ _KIND_OF = {
     "dead_groups": "dead_groups",
 }
 _AMOUNTS = {
-    "save_records": ("lost", "records are lost already"),
     "unblock_partitions": ("lag", "records wait"),
     "steady_members": ("failed kicks", "failed rebalances or late polls"),
     "look_at_members": ("waiting", "records wait for one member"),
@@ -130,6 +129,7 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
             "saved_moves_per_day": moves * per_move if per_move else None,
             "saved_rebalances": avoided,
             "amount": _amount(kind, mine),
+            "lost": int(sum(one.numbers.get("lost", 0) for one in mine)),
             "members": row["members_now"],
             "restarts": max((note.restarts for note in notes), default=0),
             "config": [{"library": note.library, "lines": note.lines} for note in notes],
@@ -228,7 +228,7 @@ def _action(parts: Sequence[Part], stopped: float) -> dict[str, Any]:
     """One action over the groups of its parts; `stopped` are the partition-seconds of the whole fleet."""
     listed = sorted(parts, key=_group_order)
     kind, n = listed[0]["kind"], len(listed)
-    sums = {name: round(fsum(part[name] or 0 for part in listed), 3) for name in (*_SAVED, "amount", "members")}
+    sums = {name: round(fsum(part[name] or 0 for part in listed), 3) for name in (*_SAVED, "amount", "lost", "members")}
     rates = [part["saved_moves_per_day"] for part in listed if part["saved_moves_per_day"] is not None]
     per_day = round(fsum(rates), 3) if rates else None
     return {
@@ -263,7 +263,7 @@ def _switch_title(listed: Sequence[Part]) -> str:
 
 
 def _saves(kind: str, sums: Mapping[str, float], per_day: float | None, stopped: float) -> str:
-    """What an action saves, in words: measured seconds, estimated ones, moves, rebalances; and what its findings count."""
+    """What an action saves, in words: measured seconds, estimated ones, moves, rebalances; what findings count; lost records."""
     saved, estimated, moves, rebalances = (round(sums[name]) for name in _SAVED[:4])
     words = (
         (saved, f"{grouped(saved)} of {grouped(round(stopped))} stopped partition-seconds"),
@@ -273,7 +273,8 @@ def _saves(kind: str, sums: Mapping[str, float], per_day: float | None, stopped:
     )
     text = "; ".join(text for known, text in words if known)
     amount = f"{grouped(sums['amount'])} {_AMOUNTS[kind][1]}" if sums["amount"] else ""
-    return "; ".join(filter(None, (text and f"saves {text}", amount))) or "no saving that can be counted"
+    lost = f"{times(sums['lost'], 'records')} deleted unread" if sums["lost"] else ""
+    return "; ".join(filter(None, (text and f"saves {text}", amount, lost))) or "no saving that can be counted"
 
 
 def _cost(listed: Sequence[Part]) -> str:

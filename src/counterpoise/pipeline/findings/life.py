@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import quote
 
-from counterpoise.pipeline.findings.finding import NOTICE, WARNING, Finding, Row
+from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.wording import grouped, times, when
 
 __all__ = ["commits_by_nobody", "dead_groups", "deletion", "simple_consumer"]
@@ -15,17 +15,18 @@ _DELETED, _AT_ONCE = 100, 20
 
 
 def dead_groups(row: Row) -> Finding | None:
-    """A group without members that has offsets."""
+    """A group without members that has offsets; critical if it lost data already while it had members."""
     lag, partitions = row["lag_now"] or 0, row["committed_partitions"] or 0
-    lost = sum(one["lost"] for one in row["health_states"] or ())
+    losing = [one for one in row["health_states"] or () if one["lost"]]
+    lost, since = sum(one["lost"] for one in losing), min((one["since"] for one in losing), default=row["last_ts"])
     if row["state"] != "empty" or not partitions:
         return None
     return Finding(
         "dead_groups",
-        WARNING if lag >= 1000 else NOTICE,
-        f"no members since {when(row['last_ts'])}",
+        CRITICAL if lost and since < row["last_ts"] else WARNING if lag >= 1000 else NOTICE,
+        f"no members since {when(row['last_ts'])}" + (f", {times(lost, 'records')} deleted unread" if lost else ""),
         f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, "
-        f"{times(lag, 'records')} behind by now" + (f", {times(lost, 'records')} were deleted unread" if lost else ""),
+        f"{times(lag, 'records')} behind by now" + (f"; losing data since {when(since)}" if lost else ""),
         f"{times(lag, 'records')} wait, and that lag raises alarms"
         if lag
         else "offsets stay until offsets.retention.minutes is over",
