@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "ARCHITECTURE.md"
 BEGIN, END = "<!-- file map: scripts/file_map.py -->\n", "<!-- end of the file map -->"
 LAYERS = (
-    *("errors", "wire", "model", "snapshot", "solver", "assignors", "laws", "metrics", "planning", "explanation", "simulation"),
-    *("testing", "clients", "pipeline", "report", "cli"),
-)
+    "errors", "extras", "wire", "model", "snapshot", "solver", "assignors", "laws", "metrics", "planning", "explanation",
+    "simulation", "testing", "clients", "pipeline", "report", "cli",
+)  # fmt: skip
 
 
 def file_map() -> str:

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Lowest first: a module imports only from its own layer and from layers before it.
 LAYERS = (
-    "errors", "wire", "model", "snapshot", "solver", "assignors", "laws", "metrics", "planning", "explanation", "simulation",
-    "testing", "clients", "pipeline", "report", "cli",
+    "errors", "extras", "wire", "model", "snapshot", "solver", "assignors", "laws", "metrics", "planning", "explanation",
+    "simulation", "testing", "clients", "pipeline", "report", "cli",
 )  # fmt: skip
 EXTRAS = {"aiokafka", "click", "confluent_kafka", "jinja2", "kafka", "pandas", "prometheus_client", "pyarrow", "pyspark", "rich"}
 LONGEST_MODULE, LONG_MODULE = 400, 250

@@ -21,7 +21,6 @@ A message says where, what, and what to do about it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 __all__ = [
@@ -39,7 +38,6 @@ __all__ = [
     "SubscriptionWarning",
     "UnknownStrategyError",
     "WireError",
-    "pip_install",
     "some",
 ]
 
@@ -49,16 +47,6 @@ _LONGEST = 2_000
 def some(words: Sequence[str], most: int = 5) -> str:
     """The first of a list for a message, and how many more there are."""
     return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
-
-
-def pip_install(extra: str) -> str:
-    """The command that installs an extra, from where counterpoise came from: a clone, a wheel, a repository, or an index."""
-    from importlib.metadata import distributions
-
-    package = next(iter(distributions(name="counterpoise")), None)
-    origin = json.loads((package and package.read_text("direct_url.json")) or "{}")  # PEP 610
-    vcs = f"{origin['vcs_info']['vcs']}+" if "vcs_info" in origin else ""
-    return f"pip install 'counterpoise[{extra}]" + (f" @ {vcs}{origin['url']}'" if origin else "'")
 
 
 class CounterpoiseError(Exception):

@@ -14,7 +14,8 @@ from tests.java import java_home
 
 from counterpoise.cli import doctor_command
 from counterpoise.cli.app import app
-from counterpoise.errors import HostError, pip_install
+from counterpoise.errors import HostError
+from counterpoise.extras import pip_install
 
 Checks = dict[str, dict[str, Any]]
 

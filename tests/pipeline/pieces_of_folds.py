@@ -38,7 +38,7 @@ def replays_of_group(rows: Iterable[Mapping[str, Any]], names: Sequence[str], pl
 
 
 def replayed_in_pieces(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    """What is told of each replay, by a fold that is made from text before every generation."""
+    """The figures of each replay, by a fold that is made from its saved state before every generation."""
     found: list[Replay] = []
     fold = ReplayFold(ASKED)
     for row in with_steps(rows):

@@ -24,7 +24,7 @@ def main() -> None:
     except ImportError as error:
         if error.name not in {"click", "rich"}:
             raise
-        from counterpoise.errors import pip_install
+        from counterpoise.extras import pip_install
 
         print(f"counterpoise: the command line needs click and rich: {pip_install('cli')}", file=sys.stderr)
         sys.exit(2)

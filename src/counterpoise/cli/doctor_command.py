@@ -20,7 +20,8 @@ import click
 from counterpoise._version import __version__
 from counterpoise.cli.inputs import cluster_settings, need
 from counterpoise.cli.render import console, table_of
-from counterpoise.errors import CounterpoiseError, pip_install
+from counterpoise.errors import CounterpoiseError
+from counterpoise.extras import pip_install
 
 __all__ = ["Check", "command"]
 

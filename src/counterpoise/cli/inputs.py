@@ -17,7 +17,8 @@ import click
 
 from counterpoise.assignors.registry import check_options, strategies, strategy
 from counterpoise.cli.render import say
-from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SubscriptionWarning, pip_install
+from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SubscriptionWarning
+from counterpoise.extras import pip_install
 from counterpoise.snapshot.describe import describe_parts, looks_like_describe
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.json_text import decoded, json_lines, text_of

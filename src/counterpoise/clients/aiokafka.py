@@ -14,7 +14,8 @@ from counterpoise.clients import constructors
 from counterpoise.clients.aiokafka_leader import lead_beside_loop
 from counterpoise.clients.calling_host import Needed, calling_object, calling_variable, check_host
 from counterpoise.clients.host_assignor import HostAssignor, PerConsumer
-from counterpoise.errors import MissingExtraError, pip_install
+from counterpoise.errors import MissingExtraError
+from counterpoise.extras import pip_install
 
 try:
     import aiokafka

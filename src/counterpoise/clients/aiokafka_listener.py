@@ -8,7 +8,8 @@ from typing import Any
 
 from counterpoise.clients.listener_core import ListenerCore
 from counterpoise.clients.ownership import Membership
-from counterpoise.errors import MissingExtraError, pip_install
+from counterpoise.errors import MissingExtraError
+from counterpoise.extras import pip_install
 from counterpoise.wire.consumer_protocol import Partition
 
 try:

@@ -19,7 +19,8 @@ from types import TracebackType
 from typing import Any
 
 from counterpoise.clients.member_side import pairs
-from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SourceError, pip_install
+from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SourceError
+from counterpoise.extras import pip_install
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
 from counterpoise.snapshot.plan import Plan, read_assignment

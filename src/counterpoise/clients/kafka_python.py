@@ -14,7 +14,8 @@ from counterpoise.clients.calling_host import Needed, calling_object, calling_va
 from counterpoise.clients.host_assignor import HostAssignor
 from counterpoise.clients.kafka_python_joining import mend_joining
 from counterpoise.clients.member_side import by_topic
-from counterpoise.errors import HostError, MissingExtraError, pip_install
+from counterpoise.errors import HostError, MissingExtraError
+from counterpoise.extras import pip_install
 from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 
 try:

@@ -11,7 +11,8 @@ from typing import Any
 
 from counterpoise.clients.listener_core import ListenerCore
 from counterpoise.clients.ownership import Membership
-from counterpoise.errors import MissingExtraError, OptionError, pip_install
+from counterpoise.errors import MissingExtraError, OptionError
+from counterpoise.extras import pip_install
 from counterpoise.wire.consumer_protocol import Partition
 
 try:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from counterpoise.clients.member_side import by_topic
-from counterpoise.errors import MissingExtraError, OptionError, SourceError, pip_install
+from counterpoise.errors import MissingExtraError, OptionError, SourceError
+from counterpoise.extras import pip_install
 from counterpoise.model.lag import PartitionLag, partition_lag
 from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counterpoise.errors import MissingExtraError, pip_install
+from counterpoise.errors import MissingExtraError
+from counterpoise.extras import pip_install
 from counterpoise.report.render import write_report
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from counterpoise.errors import MissingExtraError, pip_install
+from counterpoise.errors import MissingExtraError
+from counterpoise.extras import pip_install
 from counterpoise.report.changes import FIGURES
 from counterpoise.report.findings import by_kind
 from counterpoise.report.group_table import COLUMNS, SPARK_BINS, choices, group_rows

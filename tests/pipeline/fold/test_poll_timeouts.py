@@ -17,7 +17,7 @@ def member(name: str, client: str | None = "c", interval: int | None = 10_000) -
 
 
 def again(of: PollTimeouts) -> PollTimeouts:
-    """The same from its state as text."""
+    """The same from its saved state."""
     return PollTimeouts(decode_state(encode_state(of.state)))
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from counterpoise.errors import CounterpoiseError, MissingExtraError, OptionError, SourceError, pip_install
+from counterpoise.errors import CounterpoiseError, MissingExtraError, OptionError, SourceError
+from counterpoise.extras import pip_install
 from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = ["Token", "msk_token", "token_callback"]

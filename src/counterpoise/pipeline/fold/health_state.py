@@ -11,7 +11,7 @@ import numpy as np
 
 from counterpoise.pipeline.arrays import Float
 
-__all__ = ["HEIGHT", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "Legs", "Matrix", "Points", "Ruled", "Seen", "Shown", "unknown"]
+__all__ = ["HEIGHT", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "Matrix", "Points", "Ruled", "Seen", "Shown", "unknown"]
 
 STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled", "unowned", "losing_data")
 """By code, worst last."""

@@ -19,7 +19,10 @@ _ARRAY = 1
 
 
 def encode_state(state: Mapping[str, Any]) -> bytes:
-    """A state: nested dicts, counters, lists, sets, dataclasses, texts, numbers, bytes, times and arrays."""
+    """A state: nested dicts, counters, lists, sets, dataclasses, texts, numbers, bytes, times with a zone, and arrays.
+
+    Arrays come back with one dimension.
+    """
     return msgspec.msgpack.encode(state, enc_hook=_packed)
 
 
@@ -30,7 +33,7 @@ def decode_state(data: bytes) -> dict[str, Any]:
     """
     try:
         state: dict[str, Any] = _DECODER.decode(data)
-    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, SyntaxError) as error:  # SyntaxError: a damaged dtype
         words = f"the saved state of a group is damaged ({error})"
         raise CaptureError(f"{words}; to audit from the start, give another --out") from error
     return state

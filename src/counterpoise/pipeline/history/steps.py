@@ -20,7 +20,7 @@ from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, Mode
 from counterpoise.pipeline.records.group_records import portions
 from counterpoise.pipeline.schemas import REBALANCES
 
-__all__ = ["StepsFold", "rebalances", "steps_of_group"]
+__all__ = ["StepsFold", "place_in_log", "rebalances", "steps_of_group"]
 
 _PLACE = ("log_partition", "log_offset", "log_ts")
 _CLASSIC = ("protocol_type", "protocol", "generation", "leader", "state_ts", "members", "leader_library")
@@ -89,9 +89,9 @@ class StepsFold:
     def feed(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The steps that a record finishes, in log order."""
         finished = [*self._waiting, *self._finished(row)]
-        first = min(map(_place, self._changing), default=None) if finished else None
-        self._waiting = [step for step in finished if first is not None and _place(step) >= first]
-        return sorted((step for step in finished if first is None or _place(step) < first), key=_place)
+        first = min(map(place_in_log, self._changing), default=None) if finished else None
+        self._waiting = [step for step in finished if first is not None and place_in_log(step) >= first]
+        return sorted((step for step in finished if first is None or place_in_log(step) < first), key=place_in_log)
 
     @property
     def _changing(self) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ class StepsFold:
 
     def unfinished(self) -> list[dict[str, Any]]:
         """Copies of the steps that are not returned yet, in log order; the fold can continue."""
-        return sorted(map(dict, [*self._waiting, *self._changing]), key=_place)
+        return sorted(map(dict, [*self._waiting, *self._changing]), key=place_in_log)
 
 
 _OF_GROUP = (None, *GROUP_RECORDS)
@@ -143,8 +143,9 @@ _MIGRATED: dict[bool, dict[str, Any]] = {
 }
 
 
-def _place(step: Mapping[str, Any]) -> tuple[int, int]:
-    return step["log_partition"], step["log_offset"]
+def place_in_log(row: Mapping[str, Any]) -> tuple[int, int]:
+    """Log partition and offset of a record or step."""
+    return row["log_partition"], row["log_offset"]
 
 
 def _is_migrated(step: Mapping[str, Any], following: Mapping[str, Any], to_modern: bool) -> bool:

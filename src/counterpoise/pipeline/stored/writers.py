@@ -98,10 +98,13 @@ class TableWriter(ExitStack):
         self._row_bytes = self._batch_bytes = self._written = 0
 
     def __exit__(self, *error: Any) -> bool | None:
-        if error[0] is None:
-            self._write_added()
-            self._flush()
-        return super().__exit__(*error)
+        try:
+            if error[0] is None:
+                self._write_added()
+                self._flush()
+        finally:
+            suppressed = super().__exit__(*error)
+        return suppressed
 
     @property
     def manifest(self) -> dict[str, Any]:
