@@ -198,6 +198,18 @@ def test_an_action_says_how_many_records_were_deleted_unread() -> None:
     assert (one["kind"], one["saves"]) == ("save_records", "700 records deleted unread")
 
 
+@pytest.mark.parametrize("static", [0, 3])
+def test_a_group_without_a_better_strategy_and_without_restarts_is_in_no_action(static: int) -> None:
+    """It stops for longer than necessary, but steadier members would not change that; with restarts they would."""
+    stops = measured(suggested_strategy=None, needless_moves=0, static_now=static)
+    (found,) = findings_of(stops)
+    assert (found.kind, "group.instance.id" in found.action) == ("eager_stops", False)
+    assert actions([stops]) == []
+    restarted = stops | CASES["static_membership"]
+    assert [one["kind"] for one in actions([restarted])] == ([] if static else ["steady_members"])
+    assert all(("group.instance.id" in one.action) == (static == 0) for one in findings_of(restarted))
+
+
 def test_each_finding_names_its_action_in_the_docs() -> None:
     page = (Path(__file__).parents[3] / "docs" / "findings.md").read_text(encoding="utf-8")
     listed = page.split("\n## Actions\n")[1].split("\n## ")[0]

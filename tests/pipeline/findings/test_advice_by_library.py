@@ -106,7 +106,7 @@ def test_a_library_that_cannot_cooperate_or_is_unknown_is_not_advised_to(librari
     row = recorded(libraries, "eager", 300.0)
     assert advice(row).get("suggested_strategy") in (None, "sticky")
     (found,) = (one for one in findings_of(row | advice(row)) if one.kind == "eager_stops")
-    assert "predicted to stop less: avoid rebalances" in found.action
+    assert found.action.startswith("leave the strategy: no other one of its client libraries is predicted to stop less")
 
 
 @pytest.mark.parametrize(("seconds", "severity"), [(1.0, None), (9.0, "notice"), (48.0, "warning"), (None, "notice")])

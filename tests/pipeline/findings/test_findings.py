@@ -387,8 +387,8 @@ def test_a_group_that_runs_the_best_strategy_is_not_advised_to_change_to_it() ->
     assert "\n  partition_assignment_strategy=[LagStickyAssignor]" in by_lag.action
 
 
-def test_a_group_that_cannot_be_cooperative_is_advised_how_to_have_fewer_rebalances() -> None:
-    (finding,) = findings_of(healthy(**EAGER | {"protocol": "sticky", "libraries": ["aiokafka"]}))
+def test_a_group_that_cannot_be_cooperative_is_advised_static_members_for_its_restarts() -> None:
+    (finding,) = findings_of(healthy(**EAGER | {"protocol": "sticky", "libraries": ["aiokafka"], "restarts": 1}))
     assert "\n  group_instance_id=" in finding.action
 
 

@@ -59,7 +59,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
 """Kind -> title and what to do; in this order the actions of a group take their share of its seconds."""
 _FIRST = ("save_records", "unblock_partitions")
 """Kinds that come before all others: somebody must act at once."""
-_STEADY = ("storm", "eager_stops", "static_membership", "flapping", "failed_generations", "polled_too_late")
+_STEADY = ("storm", "static_membership", "flapping", "failed_generations", "polled_too_late")
 _STRATEGY = ("unbalanced", "topic_skew", "needless_moves", "better_strategy")
 _KIND_OF = {
     **dict.fromkeys(_STEADY, "steady_members"),
@@ -154,7 +154,7 @@ def _kind_of(row: Row, finding: Finding) -> str | None:
     if finding.kind in _STRATEGY or finding.target or (finding.kind == "eager_stops" and row["suggested_strategy"]):
         changes = change_notes(row, finding.target or row["suggested_strategy"]) or not recommended(row["libraries"])
         return "switch_strategy" if changes else None
-    return _KIND_OF[finding.kind]
+    return _KIND_OF.get(finding.kind)
 
 
 def _avoided(kind: str, found: Sequence[Finding]) -> int:

@@ -32,9 +32,7 @@ SETTINGS = {
 """Settings (Java's names) that findings advise."""
 _STORM = 5
 _SLOW_MS = 200
-_FEWER = (
-    "no other strategy of its client libraries is predicted to stop less: avoid rebalances by fewer restarts and static members\n"
-)
+_RESTARTS = ". Restarts of static members cause no rebalances"
 _NOTED_S, _WARNED_S = 2.0, 10.0
 _NOTED_SHARE, WARNED_SHARE = 0.0001, 0.001
 """Partition-seconds that could be saved, and their share of the time of all partitions, from which on there is a finding (noted)
@@ -79,7 +77,10 @@ def eager_stops(row: Row) -> Finding | None:
         f"{grouped(n)} rebalances ({row['protocol']}, which is eager) revoked {grouped(revoked)} partitions; {grouped(moved)} "
         "of them went to another living member",
         _silence(row),
-        _FEWER + static_lines(row) if suggested is None else row["migration_note"] or change_lines(row, suggested),
+        "leave the strategy: no other one of its client libraries is predicted to stop less"
+        + (_and_static(row, _RESTARTS) if row["restarts"] else "")
+        if suggested is None
+        else row["migration_note"] or change_lines(row, suggested),
         (revoked - moved) / 10 if saved is None else saved,
         {"rebalances": n, "revoked": revoked, "moved": moved}
         | ({} if stopped is None else {"stopped_partition_seconds": stopped}),
@@ -248,7 +249,7 @@ def flapping(row: Row) -> Finding | None:
         f"{when(row['first_ts'])} and {when(row['last_ts'])}; most leaves: {', '.join(row['leave_clients'] or ())}",
         f"{times(row['rebalances'] or 0, 'rebalances')}; {_stopping(row)}",
         "members that come and go are kicked out (processing beyond max.poll.interval.ms, pauses beyond session.timeout.ms) or "
-        f"restarted: see their logs for the reason{_and_static(row, '. Restarts of static members cause no rebalances')}",
+        f"restarted: see their logs for the reason{_and_static(row, _RESTARTS)}",
         leaves / peak,
         {"joins": row["joins"] or 0, "leaves": leaves, "members_peak": peak},
         at=row["last_ts"],
