@@ -2,7 +2,7 @@
 
 | state | a partition is in it if |
 |---|---|
-| losing_data | records are lost (`_left`), or will be within an hour at the present rates |
+| losing_data | records are lost (`_left`), or will be within an hour at the present rates; it lasts until two are left |
 | unowned | records wait and no member owns it |
 | stalled, stopped | records wait and the committed offset stays, longer than usual, with and without commits |
 | falling_behind, catching_up | the lag at commits rises, or falls (`health_trend`) |
@@ -71,7 +71,8 @@ def next_health(matrix: Float, step: Step) -> tuple[Float, Bool, Points]:
     shown.left[:] = _left(was, rules, found, step, behind, patience)
     state = np.where(found.trend == FALLING, FALLING_BEHIND, np.where(found.trend == CATCHING, CATCHING_UP, OK))
     state = np.where(stuck, np.where(commits, STALLED, STOPPED), state)
-    state = np.where(waits & (shown.left < HOUR / _SECOND), LOSING_DATA, np.where(unowned, UNOWNED, state))
+    soon = np.where(was.state == LOSING_DATA, FEW, 1) * HOUR / _SECOND
+    state = np.where(waits & (shown.left < soon), LOSING_DATA, np.where(unowned, UNOWNED, state))
     begun = _begun(was, state, step, turn)
     other = state != was.state
     shown.state[:], shown.detected[:] = state, np.where(other, step.time, was.detected)
@@ -119,7 +120,7 @@ def _left(was: Shown, rules: Ruled, found: Ruled, step: Step, behind: Bool, pati
     found.moved_last[:] = np.where(moved, step.now[0], rules.moved_last)
     lasted, committed = found.moved_last - found.moved_first, step.now[2]
     rate = np.where(lasted > 0, (step.start - found.moved_to) / np.maximum(lasted, 1), 0)
-    rate -= np.maximum(committed - was.begun[2], 0) / np.maximum(step.time - was.begun[0], 1)
+    rate -= np.fmax(committed - was.begun[2], 0) / np.maximum(step.time - was.begun[0], 1)
     reaches = behind & (rate > 0)
     left = np.where(reaches, np.maximum(committed - step.start, 0) / np.where(reaches, rate, 1) / _SECOND, np.nan)
     shown = (step.passed_over > 0) | (step.now[0] - step.last_progress[0] >= patience) | (was.state == LOSING_DATA)

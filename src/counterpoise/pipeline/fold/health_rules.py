@@ -3,9 +3,9 @@
 __all__ = ["FEW", "GROWS", "HOUR", "LEAST", "MANY", "RECORDS", "SEVERAL", "SHRINKS", "WAITING"]
 
 LEAST, HOUR = 30_000_000, 3_600_000_000
-"""Microseconds: the least patience; the time in which data will be lost, and in which it is remembered that a member was busy."""
+"""Microseconds: the least patience; the time within which data will be lost, and after which a member is no longer busy."""
 FEW, SEVERAL, MANY = 2, 5, 10
-"""How many usual gaps, changes or samples are unusual; how many times the patience a doubt is worth; when something is over."""
+"""Factors: what differs from the usual by less is usual; patience, where there is a doubt; when a rise, or a log, is over."""
 SHRINKS, GROWS = 0.9, 3
 """By how much what is usual changes at once, at most."""
 WAITING, RECORDS = 2, 10
