@@ -167,9 +167,10 @@ def test_actions_are_those_of_the_table_with_every_finding_and_save_no_more_than
     told = audited.result.summary["actions"]
     assert 5 <= len(told) <= 10
     for one, row in zip(told, rows, strict=True):
-        groups = [{name: value for name, value in group.items() if name != "cluster"} for group in one["groups"]]
-        assert groups == row["groups"][:20]
-        assert all(one[name] == row[name] for name in row if name not in ("cluster", "groups"))
+        for listed, kept in zip([one, *one["config"]], [row, *row["config"]], strict=True):
+            groups = [{name: value for name, value in group.items() if name != "cluster"} for group in listed["groups"]]
+            assert groups == kept["groups"][:20]
+            assert all(listed[name] == kept[name] for name in kept if name not in ("cluster", "groups", "config"))
     acted = {(group["group_id"], kind) for row in rows for group in row["groups"] for kind in group["findings"]}
     found = {(row["group_id"], row["kind"]) for row in audited.table("findings")}
     assert acted <= found

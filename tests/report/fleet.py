@@ -239,6 +239,12 @@ def write(out: Path, todo: Iterable[dict[str, Any]] = (), /, **tables: list[dict
     return out
 
 
+def block(groups: list[str], library: str = "java", lines: str = "with\n  partition.assignment.strategy=x") -> dict[str, Any]:
+    """A block of configuration of an action of the summary."""
+    listed = [{"cluster": "default", "group_id": name} for name in groups[:20]]
+    return {"library": library, "lines": lines, "n_groups": len(groups), "groups": listed}
+
+
 def action(rank: int, groups: list[str], severity: str = "warning", **more: Any) -> dict[str, Any]:
     """An action of the summary."""
     figures = {"saved_seconds": 12.4, "estimated_seconds": 0.0, "saved_moves": 3, "saved_rebalances": 0, "restarts": 2}
@@ -255,7 +261,7 @@ def action(rank: int, groups: list[str], severity: str = "warning", **more: Any)
         "groups": [{"cluster": "default", "group_id": name, **figures, "findings": ["eager_stops"]} for name in groups[:20]],
         **figures,
         "saved_moves_per_day": None,
-        "config": [{"library": "java", "lines": "with\n  partition.assignment.strategy=x", "n_groups": len(groups)}],
+        "config": [block(groups)],
     }
     return row | more
 
@@ -390,7 +396,7 @@ def small(out: Path) -> Path:
     ]
     lag = lag_rows("eager", b, [0, 5, 90, 40, 20, 41]) + lag_rows("only-commits", None, [4, 3])
     todo = [
-        action(1, ["eager", bad], config=[{"library": bad, "lines": f"{bad}\nclient.id={bad}", "n_groups": 2}]),
+        action(1, ["eager", bad], config=[block(["eager", bad], bad, f"{bad}\nclient.id={bad}")]),
         action(2, ["gone"], "critical", title=bad, saves="12 records behind", saved_seconds=0.0, config=[]),
     ]
     health = [

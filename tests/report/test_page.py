@@ -133,7 +133,7 @@ def test_the_page_leads_with_ranked_actions_with_groups_configuration_and_what_t
     assert text.index('id="actions"') < text.index('class="tiles"') < text.index('id="groups"') < text.index('id="findings"')
     first, second = page.all("li", class_="action")
     assert first.all("h3")[0].text() == "Switch 2 groups from range to cooperative-sticky"
-    assert first.all("p", class_="saves")[0].text().startswith("saves 12 of 100 stopped partition-seconds \u00b7 first eager, ")
+    assert first.all("p", class_="saves")[0].text().startswith("saves 12 of 100 stopped partition-seconds \u00b7 eager, ")
     assert "two rolling restarts" in first.all("span", class_="top")[0].text()
     assert first.all("a")[0].attributes["href"] == "#g-eager"
     assert "eager (12 s, 3 moves) , " in first.text()
@@ -147,8 +147,18 @@ def test_groups_of_an_action_beyond_the_summarys_are_counted(tmp_path):
     page = read(page_of(fleet.write(tmp_path, [fleet.action(1, names)], group_report=[fleet.report_row(n) for n in names])))
     (card,) = page.all("li", class_="action")
     assert len(card.all("a")) == 20 + 1
-    assert "and 5 more in the table actions Show 25 groups in the table of groups" in card.text()
+    assert "and 5 more in the table actions \u00b7 Show 25 groups in the table of groups" in card.text()
     assert card.all("a")[-1].attributes["href"] == "#groups?action=1"
+    assert card.all("p", class_="saves")[0].text().endswith(" \u00b7 g00, g01, g02, and 22 more")
+    assert [name.text() for name in card.all("small")] == ["g00, g01, g02, and 22 more"]
+
+
+def test_a_group_that_is_alone_in_an_action_is_named_alone(tmp_path):
+    (card,) = read(page_of(fleet.write(tmp_path, [fleet.action(1, ["a"])], group_report=[fleet.report_row("a")]))).all(
+        "li", class_="action"
+    )
+    assert card.all("p", class_="saves")[0].text().endswith(" \u00b7 a")
+    assert [name.text() for name in card.all("small")] == ["a"]
 
 
 def test_the_findings_of_a_group_are_in_its_section_with_evidence_cost_and_settings_to_copy(page):

@@ -29,7 +29,7 @@ def test_an_action_is_three_lines_with_what_it_saves_and_costs_and_its_first_fiv
     at = lines.index("  1. warning  Switch 8 groups from range to cooperative-sticky")
     assert [line.strip() for line in lines[at + 1 : at + 3]] == [
         "saves 12 of 100 stopped partition-seconds",
-        "two rolling restarts; first g0, g1, g2, g3, g4, and 3 more",
+        "two rolling restarts; g0, g1, g2, g3, g4, and 3 more",
     ]
 
 
@@ -66,7 +66,7 @@ def test_the_verdict_and_the_figures_of_the_fleet_come_first() -> None:
 
 def test_verbose_prints_actions_with_their_configuration_and_all_findings() -> None:
     text = printed([fleet.action(1, ["orders"])], [fleet.finding(rank, f"g{rank}") for rank in range(1, 40)])
-    for words in ("java (1 group):", "partition.assignment.strategy=x", "groups  orders", "39. warning  g39  Moves of g39"):
+    for words in ("java (orders):", "partition.assignment.strategy=x", "groups  orders", "39. warning  g39  Moves of g39"):
         assert words in text
     for words in ("4 of 7 moves were needless", "12 partition-seconds", "partition.assignment.strategy=cooperative-sticky"):
         assert text.count(words) == 39

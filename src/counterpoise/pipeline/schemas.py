@@ -191,7 +191,8 @@ _SAVED = "saved_seconds double, estimated_seconds double, saved_moves bigint, sa
 ACTIONS = _table(
     "cluster string, rank int, severity string, kind string, target string, title string, saves string, cost string",
     f"action string, n_groups int, groups array<struct<group_id string, {_SAVED}, findings array<string>>>, {_SAVED}",
-    "saved_moves_per_day double, config array<struct<library string, lines string, n_groups int>>",
+    "saved_moves_per_day double",
+    "config array<struct<library string, lines string, n_groups int, groups array<struct<group_id string>>>>",
 )
 ACTION_PARTS = _table(
     f"cluster string, group_id string, kind string, target string, now string, severity string, score double, {_SAVED}",

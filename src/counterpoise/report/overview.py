@@ -97,11 +97,11 @@ def group_name(summary: Row, row: Row) -> str:
     return f"{row['cluster']}/{row['group_id']}" if several else str(row["group_id"])
 
 
-def first_groups(summary: Row, action: Row, most: int) -> list[str]:
-    """The names of the first groups of an action, and the number of the others."""
-    names = [visible(group_name(summary, one)) for one in action["groups"][:most]]
-    more = action["n_groups"] - len(names)
-    return [*names, *([f"and {count(more)} more"] if more else [])]
+def first_groups(summary: Row, row: Row, most: int) -> str:
+    """The names of the first groups of an action, or of a block of its configuration, and the number of the others."""
+    names = [visible(group_name(summary, one)) for one in row["groups"][:most]]
+    more = row["n_groups"] - len(names)
+    return ", ".join([*names, *([f"and {count(more)} more"] if more else [])])
 
 
 def bars(counts: dict[str, int]) -> list[Bar]:

@@ -21,6 +21,7 @@ from counterpoise.report.overview import (
     bars,
     figures,
     first_groups,
+    group_name,
     headline,
     importance,
     period_of,
@@ -165,11 +166,14 @@ def _action(summary: Row, row: Row, number_of: Mapping[str, int]) -> Row:
     """An action as the page shows it; the summary has its first groups only."""
     texts = {name: visible(row[name]) for name in ("severity", "title", "saves", "cost", "action")}
     blocks = [
-        (visible(block["library"]), block["n_groups"], paragraphs(visible_lines(block["lines"]))) for block in row["config"]
+        (visible(block["library"]), first_groups(summary, block, 3), paragraphs(visible_lines(block["lines"])))
+        for block in row["config"]
     ]
     groups = []
-    for name, one in zip(first_groups(summary, row, len(row["groups"])), row["groups"], strict=False):
+    for one in row["groups"]:
+        name = visible(group_name(summary, one))
         seconds = [(one["saved_seconds"], "s"), (one["estimated_seconds"], "s estimated"), (one["saved_moves"], "moves")]
         figures = ", ".join(f"{count(round(value))} {unit}" for value, unit in seconds if round(value))
         groups.append((name, slug(name, "g") if name in number_of else None, figures))
-    return {**texts, "rank": row["rank"], "config": blocks, "groups": groups, "n_groups": row["n_groups"]}
+    about = {"rank": row["rank"], "n_groups": row["n_groups"], "first": first_groups(summary, row, 3)}
+    return {**texts, **about, "config": blocks, "groups": groups}

@@ -43,12 +43,12 @@ def print_audit(
     with_cost = _LINES - taken - 2 * len(actions)
     for at, action in enumerate(actions):
         console.print(_head(action, ""), no_wrap=True, overflow="ellipsis")
-        groups = ", ".join(first_groups(summary, action, 5 if findings is None else 20))
+        groups = first_groups(summary, action, 5 if findings is None else 20)
         if findings is None:
-            lines = [visible(action["saves"]), f"{visible(action['cost'])}; first {groups}"][: 2 if at < with_cost else 1]
+            lines = [visible(action["saves"]), f"{visible(action['cost'])}; {groups}"][: 2 if at < with_cost else 1]
             console.print(_plain("\n".join(f"     {line}" for line in lines)), no_wrap=True, overflow="ellipsis")
             continue
-        blocks = (f"{one['library']} ({plural(one['n_groups'], 'group')}):\n{one['lines']}" for one in action["config"])
+        blocks = (f"{one['library']} ({first_groups(summary, one, 5)}):\n{one['lines']}" for one in action["config"])
         what = [("gain", action["saves"]), ("cost", action["cost"]), ("groups", groups)]
         console.print(Padding(_body(what, "\n".join([action["action"], *blocks])), (0, 0, 1, 5)))
     if not summary["actions"]:

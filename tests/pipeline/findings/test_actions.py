@@ -157,6 +157,7 @@ def test_groups_come_in_the_order_of_what_they_save_and_equal_lines_of_configura
     (one,) = actions(rows)
     assert [group["group_id"] for group in one["groups"]] == ["g1", "rd", "g2", "g0"]
     assert [(block["library"], block["n_groups"]) for block in one["config"]] == [("java", 3), ("librdkafka", 1)]
+    assert [[group["group_id"] for group in block["groups"]] for block in one["config"]] == [["g1", "g2", "g0"], ["rd"]]
     assert one["cost"] == "rolling restarts: two (3 groups), one (1 group)"
     static = actions([healthy(group_id=name, libraries=[name], **CASES["static_membership"]) for name in ("java", "librdkafka")])
     assert [(block["library"], block["n_groups"]) for block in static[0]["config"]] == [("java, librdkafka", 2)]

@@ -295,12 +295,15 @@ def _config(kind: str, listed: Sequence[Part]) -> list[dict[str, Any]]:
         for cluster in sorted({part["cluster"] for part in listed}):
             mine = [part for part in listed if part["cluster"] == cluster]
             blocks[deletion([part["group_id"] for part in mine])] = [(cluster, part) for part in mine]
-    made = [
-        {
-            "library": ", ".join(sorted({library for library, _ in of})),
-            "lines": lines,
-            "n_groups": len({(part["cluster"], part["group_id"]) for _, part in of}),
-        }
-        for lines, of in blocks.items()
-    ]
+    made = []
+    for lines, of in blocks.items():
+        groups = list(dict.fromkeys((part["cluster"], part["group_id"]) for _, part in of))
+        made.append(
+            {
+                "library": ", ".join(sorted({library for library, _ in of})),
+                "lines": lines,
+                "n_groups": len(groups),
+                "groups": [{"cluster": cluster, "group_id": name} for cluster, name in groups],
+            }
+        )
     return sorted(made, key=lambda block: (-block["n_groups"], block["library"], block["lines"]))

@@ -98,8 +98,13 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
         "kinds": kinds,
         "accepted": accepted,
         "top": [_as_json(row) for row in sorted(top, key=itemgetter("rank"))],
-        "actions": [{**action, "groups": action["groups"][:MOST_GROUPS]} for action, _ in actions],
+        "actions": [_first_groups(action) | {"config": [*map(_first_groups, action["config"])]} for action, _ in actions],
     }
+
+
+def _first_groups(row: Mapping[str, Any]) -> dict[str, Any]:
+    """An action or a block of its configuration as it is in the summary."""
+    return {**row, "groups": row["groups"][:MOST_GROUPS]}
 
 
 def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
