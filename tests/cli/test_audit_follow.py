@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tests.pipeline.conftest import SHOP
 
 from counterpoise.cli.app import app
+from counterpoise.extras import pip_install
 from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
@@ -70,8 +71,8 @@ def test_a_session_of_others_is_refused(name: str, tmp_path: Path, monkeypatch: 
 def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     live = ["--bootstrap-server", "h:1"]
     for absent, options, words in (
-        ("confluent_kafka", live, "--bootstrap-server needs confluent-kafka: pip install 'counterpoise[live]"),
-        ("confluent_kafka", [*live, "--follow"], "--bootstrap-server needs confluent-kafka: pip install 'counterpoise[follow]"),
+        ("confluent_kafka", live, f"--bootstrap-server needs confluent-kafka: {pip_install('live')}"),
+        ("confluent_kafka", [*live, "--follow"], f"--bootstrap-server needs confluent-kafka: {pip_install('follow')}"),
         ("prometheus_client", [*live, "--follow", "--metrics-port", "9308"], "--follow needs prometheus-client: pip install"),
     ):
         monkeypatch.setattr("counterpoise.cli.inputs.find_spec", lambda name, absent=absent: None if name == absent else object())
