@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from importlib import metadata
 from shlex import quote
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 __all__ = ["pip_install"]
 
@@ -19,7 +17,7 @@ def pip_install(extra: str) -> str:
     if not url:
         return f"pip install {quote(name)}"
     if origin.get("dir_info", {}).get("editable"):
-        return f"pip install -e {quote(f'{url2pathname(urlsplit(url).path)}[{extra}]')}"
+        return f"pip install -e {quote(f'{unquote(urlsplit(url).path)}[{extra}]')}"
     vcs = origin.get("vcs_info", {})
     revision = f"@{vcs['requested_revision']}" if vcs.get("requested_revision") else ""
     folder = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
@@ -29,6 +27,8 @@ def pip_install(extra: str) -> str:
 
 def _origin() -> dict[str, Any]:
     """The file `direct_url.json` (PEP 610) of the installed package; empty after an installation from an index."""
+    from importlib import metadata  # 20 ms that a consumer does without
+
     package = next(iter(metadata.distributions(name="counterpoise")), None)
     try:
         origin = json.loads((package and package.read_text("direct_url.json")) or "{}")

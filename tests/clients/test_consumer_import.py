@@ -12,7 +12,7 @@ _MAKE = "StickyAssignor(), CooperativeStickyAssignor(), LagStickyAssignor(lag=pr
 _SHOW = "import json, sys; print(json.dumps(sorted(sys.modules)))"
 _PACKAGES = {"assignors", "clients", "model", "wire"}
 """All of `assignors` are small: the solver is loaded with the first plan."""
-_SINGLE = {"", "_version", "errors"}
+_SINGLE = {"", "_version", "errors", "extras"}
 
 
 @pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
