@@ -11,7 +11,7 @@ __all__ = ["pip_install"]
 
 
 def pip_install(extra: str) -> str:
-    """The line for a shell, from where counterpoise came from: a clone, a wheel, a repository, or an index."""
+    """A shell command; it installs from the clone, wheel, repository or index that counterpoise was installed from."""
     name, origin = f"counterpoise[{extra}]", _origin()
     url = origin.get("url")
     if not url:

@@ -86,8 +86,10 @@ _SEVERITIES = (CRITICAL, WARNING, NOTICE)
 _NAMED, _MUCH = 3, 0.01
 """Strategies that a title names; the share of the stopped seconds from which on an action is ranked by seconds."""
 _OWN = "their library's own version"
-_ALONE, _OTHER = "cooperative-sticky", "another assignor"
-"""The target that shares no action with other targets; what a title says if the broker assigns, or no strategy is named."""
+_ALONE = "cooperative-sticky"
+"""The strategy whose change is an action of its own."""
+_OTHER = "another assignor"
+"""What a title says for a strategy if the broker assigns, or if none is named."""
 Part = Mapping[str, Any]
 
 
@@ -263,7 +265,7 @@ def _switch_title(listed: Sequence[Part]) -> str:
 
 
 def _saves(kind: str, sums: Mapping[str, float], per_day: float | None, stopped: float) -> str:
-    """What an action saves, in words: measured seconds, estimated ones, moves, rebalances; what findings count; lost records."""
+    """What an action saves, in words: seconds, moves and rebalances; then what its findings count, and lost records."""
     saved, estimated, moves, rebalances = (round(sums[name]) for name in _SAVED[:4])
     words = (
         (saved, f"{grouped(saved)} of {grouped(round(stopped))} stopped partition-seconds"),

@@ -65,6 +65,11 @@ def eager_stops(row: Row) -> Finding | None:
     if row["protocol_kind"] != "eager" or n < 3 or revoked - moved < 10:
         return None
     stopped, suggested = row["stopped_partition_seconds"], row["suggested_strategy"]
+    advice = "leave the strategy: no other one of its client libraries is predicted to stop less"
+    if suggested is not None:
+        advice = row["migration_note"] or change_lines(row, suggested)
+    elif row["restarts"]:
+        advice += _and_static(row, _RESTARTS)
     stops, measured = seconds_of(row)
     saved = stops["observed", "replay"] - stops.get((suggested or "", "closed_loop"), 0.0) if measured else None
     share = 0.0 if saved is None else share_of_time(row, saved)
@@ -77,10 +82,7 @@ def eager_stops(row: Row) -> Finding | None:
         f"{grouped(n)} rebalances ({row['protocol']}, which is eager) revoked {grouped(revoked)} partitions; {grouped(moved)} "
         "of them went to another living member",
         _silence(row),
-        "leave the strategy: no other one of its client libraries is predicted to stop less"
-        + (_and_static(row, _RESTARTS) if row["restarts"] else "")
-        if suggested is None
-        else row["migration_note"] or change_lines(row, suggested),
+        advice,
         (revoked - moved) / 10 if saved is None else saved,
         {"rebalances": n, "revoked": revoked, "moved": moved}
         | ({} if stopped is None else {"stopped_partition_seconds": stopped}),

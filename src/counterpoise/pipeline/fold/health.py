@@ -28,7 +28,7 @@ __all__ = ["next_health"]
 UNKNOWN, OK, CATCHING_UP, FALLING_BEHIND, STOPPED, STALLED, UNOWNED, LOSING_DATA = range(len(STATES))
 _SECOND = 1e6
 _UNITS = np.array([[_SECOND], [1.0], [1.0]])
-"""Of usual values: they are taken to be at least this when they grow."""
+"""The least usual values from which they grow: a second, a record, and a change of the lag by one record."""
 
 
 def next_health(matrix: Float, step: Step) -> tuple[Float, Bool, Points]:
@@ -128,14 +128,14 @@ def _left(was: Shown, rules: Ruled, found: Ruled, step: Step, behind: Bool, pati
 
 
 def _begun(was: Shown, state: Float, step: Step, turn: Points) -> Points:
-    """Where states begin, and the ones before them end, by the wall clock.
+    """The points at which states begin and the ones before them end, by the wall clock.
 
     Without progress a state lasts until the next progress; the others last until the lag turns.
     """
     now, last_progress = step.now + step.behind, step.last_progress + step.behind
-    stood, stands = was.state >= STOPPED, state >= STOPPED
+    was_without, is_without = was.state >= STOPPED, state >= STOPPED
     continues = np.where(last_progress[0] > was.begun[0], last_progress, now)
-    begun = np.where(stood, np.where(stands, now, continues), np.where(stands, last_progress, turn + step.behind))
+    begun = np.where(was_without, np.where(is_without, now, continues), np.where(is_without, last_progress, turn + step.behind))
     begun = np.where((state == UNOWNED) & (was.state != LOSING_DATA), step.unread + step.behind, begun)
     begun = np.where(state == LOSING_DATA, now, begun)
     return np.where(begun[0] > was.begun[0], begun, was.begun)

@@ -89,7 +89,7 @@ def _by_rank(key: Int64) -> tuple[Int64, Iterator[slice]]:
 
 
 def _gone(group: Int64, state: Float, owner: Float, seen: Float, missed: Float) -> Events:
-    """Partitions whose logs are gone at times, and had a state; nan: they are not."""
+    """Events of partitions that had a state and whose log was found to be gone, at the time in `missed` (nan: it is not gone)."""
     return _events((state > 0) & ~np.isnan(missed), missed, group, state, np.zeros(len(group)), owner, owner, seen)
 
 

@@ -2,11 +2,19 @@
 
 __all__ = ["FEW", "GROWS", "HOUR", "LEAST", "MANY", "RECORDS", "SEVERAL", "SHRINKS", "WAITING"]
 
-LEAST, HOUR = 30_000_000, 3_600_000_000
-"""Microseconds: the least patience; the time within which data will be lost, and after which a member is no longer busy."""
-FEW, SEVERAL, MANY = 2, 5, 10
-"""Factors: what differs from the usual by less is usual; patience, where there is a doubt; when a rise, or a log, is over."""
+LEAST = 30_000_000
+"""The least patience, in microseconds."""
+HOUR = 3_600_000_000
+"""Microseconds: data that retention deletes within this time is being lost; a member is no longer busy after it."""
+FEW = 2
+"""A value within this factor of the usual one is usual."""
+SEVERAL = 5
+"""Patience is multiplied by this where there is a doubt."""
+MANY = 10
+"""A rise or a fall of the lag may pause for this many times the patience; a log is gone after this many missed samples."""
 SHRINKS, GROWS = 0.9, 3
-"""By how much what is usual changes at once, at most."""
-WAITING, RECORDS = 2, 10
-"""Records: fewer are no lag, as one offset may be the marker of a transaction; a smaller change of the lag is none."""
+"""The least and the largest factor by which a usual value changes at once."""
+WAITING = 2
+"""A lag of fewer records is none, as one offset may be the marker of a transaction."""
+RECORDS = 10
+"""A change of the lag by fewer records is none."""

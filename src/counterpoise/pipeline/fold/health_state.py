@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from counterpoise.pipeline.arrays import Float
+from counterpoise.pipeline.arrays import Bool, Float
 
 __all__ = ["HEIGHT", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "Matrix", "Points", "Ruled", "Seen", "Shown", "unknown"]
 
@@ -18,7 +18,7 @@ STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled"
 Points = Float
 """float64 (3, n), one point per partition: time in microseconds, lag at that time, committed offset at that time."""
 Legs = Float
-"""float64 (2, n): a value for a rise of the lag, and one for a fall."""
+"""float64 (2, n): a value for the leg from the lowest lag up to now (a rise), and one for that from the highest lag (a fall)."""
 LegPoints = Float
 """float64 (3, 2, n): a point for each leg."""
 _SHAPES = {"Float": (), "Legs": (2,), "Points": (3,), "LegPoints": (3, 2)}
@@ -42,6 +42,11 @@ class Matrix:
     def of(cls, matrix: Float) -> Self:
         """The fields of a matrix, without copying."""
         return cls(*(matrix[rows].reshape(*shape, -1) for rows, shape in cls.places.values()))
+
+    @classmethod
+    def stacked(cls, **fields: Float | Bool) -> Float:
+        """The matrix of these fields."""
+        return np.vstack([fields[name] for name in cls.places])
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,10 @@ def gone_at(seen: Float, every: Float, instants: Int64) -> Float:
 
 
 def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: Int64) -> tuple[Float, Float, Float]:
-    """The steps to each of the samples, which are sorted by key and time; `was` and `known`, whether it has a state, are by key.
+    """The step to each sample; samples are sorted by key and time.
 
-    Returns the matrices of `Step` and `Seen`, one column per sample, and the times at which logs were gone before it (nan: not).
+    `was` has a column per key, and `known` is whether the key has a state already. Returns the matrices of `Step` and of `Seen`
+    with a column per sample, and the time at which the log was gone before the sample (nan: it was not).
     """
     first = first_of_runs(rows.key)
     time, committed, start, end, owner = (
@@ -139,18 +140,42 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
             np.abs(commit_lag - progress_before[1]),
         )
     )
-    was_seen = np.stack((last, np.maximum(was_end - was_committed, 0), was_committed))
-    passed_over = is_new & (committed < was_start - 1)
-    behind = np.stack((skipped, np.zeros(len(first)), np.zeros(len(first))))
-    numbers = (time, passed, start, waiting, was_committed - committed, owned_at, busy_at)
-    conditions = (
-        fresh,
-        progress,
-        commit_lag < progress_before[1],
-        owners.managed & nobody,
-        owners.catches_up,
-        start != was_start,
+    zero = np.zeros(len(first))
+    steps = Step.stacked(
+        now=now,
+        commit=commit,
+        before=np.stack((last, np.maximum(was_end - was_committed, 0), was_committed)),
+        last_progress=last_progress,
+        unread=unread,
+        changed=changed,
+        behind=np.stack((skipped, zero, zero)),
+        time=time,
+        passed=passed,
+        start=start,
+        waiting=waiting,
+        set_back=was_committed - committed,
+        owned_at=owned_at,
+        busy_at=busy_at,
+        fresh=fresh,
+        progress=progress,
+        fell=commit_lag < progress_before[1],
+        unowned=owners.managed & nobody,
+        catches_up=owners.catches_up,
+        moved=start != was_start,
+        passed_over=is_new & (committed < was_start - 1),
     )
-    steps = np.vstack((now, commit, was_seen, last_progress, unread, changed, behind, *numbers, *conditions, passed_over))
-    seen = (time, every, skipped, start, end, committed, committed_at, owner, owned_at, busy_at)
-    return steps, np.vstack((*seen, unowned_since, last_progress)), gone
+    seen = Seen.stacked(
+        seen=time,
+        every=every,
+        skipped=skipped,
+        start=start,
+        end=end,
+        committed=committed,
+        committed_at=committed_at,
+        owner=owner,
+        owned_at=owned_at,
+        busy_at=busy_at,
+        unowned_since=unowned_since,
+        last_progress=last_progress,
+    )
+    return steps, seen, gone

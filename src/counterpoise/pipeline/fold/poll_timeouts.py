@@ -71,7 +71,7 @@ class _Departure:
         return self.at // 1000 + (_BACK_BY_ID_MS if self.by_id else max(self.interval, _BACK_MS))
 
     def add_commit(self, at: int) -> None:
-        """Add a commit before it left."""
+        """Add a commit that the member made before it left."""
         self.last = at if self.last is None else max(at, self.last)
 
     @property
@@ -88,7 +88,7 @@ class PollTimeouts:
         self._here: dict[str, _About] = {}
         self._away: dict[str, int] = {}
         self._without_step: list[tuple[tuple[int, int], _Departure]] = []
-        self.departures: dict[_Key, _Departure] = {}  # those that are not counted yet, by the time of the step and the member
+        self.departures: dict[_Key, _Departure] = {}  # those not counted yet, by the time of the step and the member
         self._times: list[int] = []
         self._kicks: dict[str, Any] = {"n": 0, "clients": [], "interval": 0, "first": None}
         if state:

@@ -70,7 +70,7 @@ def plan_splits(
 
 
 def splits_before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
-    """The splits without row groups that hold no records before a time, by their statistics."""
+    """The splits, each with only those row groups that by their statistics may have records before a time."""
     cut = []
     for split in splits:
         kept = []
@@ -136,7 +136,7 @@ Window = tuple[int | None, int | None]
 
 
 def rows_from(batch: pa.RecordBatch, begin: Mapping[int, int], window: Window = (None, None)) -> pa.RecordBatch:
-    """The rows of a batch from the first offsets of `ScanSpec.begin` on, and in a window of time."""
+    """The rows of a batch at or after the offsets in `ScanSpec.begin`, and in the window of time."""
     since, until = window
     if since is not None or until is not None:
         time = batch.column("timestamp").cast(pa.int64())

@@ -47,7 +47,7 @@ def place(
     partitions: list[int],
     counts: CountSlack,  # Reduced by what is placed
 ) -> bool:
-    """Give each partition to the subscriber with most slack, or by best fit, whose count may rise; ties by member.
+    """Give each partition to a subscriber whose count may rise: the one with most slack, or by best fit; ties by member.
 
     Returns whether all were placed.
 

@@ -47,9 +47,9 @@ def _relieve_heavy(state: PlanState) -> None:
 
 
 def _relieve_together(state: PlanState, *, transfer: bool, least: int) -> None:
-    """Cyclic exchanges that each relieve `least` members or all that are left, into the widest slack first.
+    """Cyclic exchanges that each relieve at least `least` members, or all that are left; those into the widest slack come first.
 
-    They take half of the steps that are left at most.
+    They take at most half of the steps that are left.
     """
     over, reserved = _worst_first(state), state.effort.left // 2
     for start in list(state.with_slack(over)):
@@ -122,7 +122,8 @@ def _pair(state: PlanState, giver: int, partner: int, excess: int, slack: int) -
     """A heavier partition for a lighter one."""
     takes, topic_class = state.group.takes, state.group.topic_class
     held, theirs = state.holding[giver], state.holding[partner]
-    # No exchange takes more: the giver's heaviest that fits if the partner gives its heaviest, for the partner's lightest.
+    # The upper bound of what an exchange takes off the giver: its heaviest partition that fits for any of the partner's, less the
+    # partner's lightest. If that exchange is possible and no more than the excess, no other one is better.
     fitting = bisect_right(held, (theirs[-1][0] + slack, len(state.owner)))
     (heavy, out), (light, back) = held[fitting - 1], theirs[0]
     if not fitting or heavy <= light:
