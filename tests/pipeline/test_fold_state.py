@@ -15,7 +15,7 @@ from counterpoise.pipeline.history.causes import Difference
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state, restore
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
 from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told
-from tests.pipeline.rows import generation_batches, modern_batches
+from tests.pipeline.rows import NAMED, epoch, generation, generation_batches, member, member_848, modern, modern_batches
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,23 @@ def test_steps_in_pieces_are_the_steps_in_one_go(histories: dict[str, list[dict[
             found += fold.feed(row)
             fold = StepsFold(decode_state(encode_state(fold.state)))
         assert [*found, *fold.unfinished()] == list(steps_of_group(rows)), group
+
+
+def test_an_epoch_that_never_settles_keeps_no_generation_of_the_classic_protocol_waiting() -> None:
+    """Its tombstone is missing, as after a gap in the capture: the classic record says that the epoch has ended."""
+    epoch_of_broker = [NAMED, modern(5, member_848("m1", "t"), "m1"), *epoch(2, {"m1": [0, 1]})]
+    rows = [*epoch_of_broker, *(generation(number, member("a-1", {"t": [0, 1]})) for number in range(1, 501))]
+    fold, found, sizes = StepsFold(), list[dict[str, Any]](), list[int]()
+    for row in rows:
+        found += fold.feed(row)
+        state = encode_state(fold.state)
+        sizes.append(len(state))
+        fold = StepsFold(decode_state(state))
+    assert fold.unfinished() == []
+    assert found == list(steps_of_group(rows))
+    assert [(step["group_type"], step["generation"], step["settle_ms"]) for step in found[:1]] == [("consumer", 2, None)]
+    assert [step["generation"] for step in found[1:]] == list(range(1, 501))
+    assert sizes[-1] < sizes[len(epoch_of_broker)] + 64
 
 
 def test_looking_at_what_is_unfinished_changes_nothing(histories: dict[str, list[dict[str, Any]]]) -> None:

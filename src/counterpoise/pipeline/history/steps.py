@@ -55,8 +55,8 @@ class StepsFold:
     """The fold of one group's classic and modern records, in log order, to its steps; restored from `state` if given.
 
     "Modern": consumer (KIP-848), share and streams groups. "Classic": groups with a leader. A group that is deleted and, in the
-    same batch of the log, continues under the other protocol was migrated. A step of a modern group may be finished after later
-    steps of the classic protocol; these wait for it.
+    same batch of the log, continues under the other protocol was migrated. A group has one protocol at a time, so a classic
+    record ends the wait for a modern step to settle: at most one step is not finished, the last one.
 
     `on_modern_step(step)` is called before `settle_ms` and a migration are known, `on_classic_step(record, step)` at each record.
     """
@@ -71,7 +71,6 @@ class StepsFold:
         self._classic = ClassicFold(saved.get("classic"))
         self._modern = ModernFold(saved.get("modern"))
         self._deletion: dict[str, Any] | None = saved.get("deletion")
-        self._waiting: list[dict[str, Any]] = saved.get("waiting", [])  # finished steps after one that is not finished
         self._handover: Mapping[str, Any] = saved.get("handover") or self._classic.handover
         self._on_modern_step, self._on_classic_step = on_modern_step, on_classic_step
 
@@ -79,7 +78,7 @@ class StepsFold:
     def state(self) -> dict[str, Any]:
         """The state, for `fold_state.encode_state`."""
         folds = {"classic": self._classic.state, "modern": self._modern.state}
-        return {**folds, "deletion": self._deletion, "waiting": self._waiting, "handover": self._handover}
+        return {**folds, "deletion": self._deletion, "handover": self._handover}
 
     @property
     def unnamed(self) -> list[str]:
@@ -88,21 +87,10 @@ class StepsFold:
 
     def feed(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The steps that a record finishes, in log order."""
-        finished = [*self._waiting, *self._finished(row)]
-        first = min(map(place_in_log, self._changing), default=None) if finished else None
-        self._waiting = [step for step in finished if first is not None and place_in_log(step) >= first]
-        return sorted((step for step in finished if first is None or place_in_log(step) < first), key=place_in_log)
-
-    @property
-    def _changing(self) -> list[dict[str, Any]]:
-        """The steps that later records may change."""
-        return [step for step in (self._modern.unfinished, self._deletion) if step is not None]
-
-    def _finished(self, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        is_modern = row["record_type"] is not None
         if row["record_type"] == NAMES:
-            self._modern.feed(row)
-            return
+            return self._modern.feed(row)
+        is_modern = row["record_type"] is not None
+        finished = [] if is_modern else self._modern.close()
         following: ClassicFold | ModernFold = self._modern if is_modern else self._classic
         if self._deletion is not None:
             if _is_migrated(self._deletion, row, is_modern):
@@ -110,7 +98,7 @@ class StepsFold:
                 following.inherit(self._handover, self._deletion["generation"], self._deletion["incarnation"])
             elif is_modern != (self._deletion["group_type"] != "classic"):
                 following.end(self._deletion["incarnation"])
-            yield self._deletion
+            finished.append(self._deletion)
             self._deletion = None
         if row["deleted"] and row["record_type"] in _OF_GROUP:
             self._handover = following.handover
@@ -119,7 +107,7 @@ class StepsFold:
             self._on_classic_step(row, steps[0])
         if steps and steps[-1]["kind"] == "deleted":
             self._deletion = steps.pop()
-        yield from steps
+        return [*finished, *steps]
 
     def _modern_steps(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         before = self._modern.unfinished
@@ -131,8 +119,8 @@ class StepsFold:
         return steps
 
     def unfinished(self) -> list[dict[str, Any]]:
-        """Copies of the steps that are not returned yet, in log order; the fold can continue."""
-        return sorted(map(dict, [*self._waiting, *self._changing]), key=place_in_log)
+        """A copy of the step that is not returned yet, if there is one; the fold can continue."""
+        return [dict(step) for step in (self._modern.unfinished, self._deletion) if step is not None]
 
 
 _OF_GROUP = (None, *GROUP_RECORDS)
