@@ -200,9 +200,9 @@ def test_a_hidden_tail_and_markers_at_the_end(broker: Broker, topic: str, tmp_pa
     assert_exact(broker, tmp_path)
 
 
-@pytest.mark.usefixtures("topic")
-def test_a_folder_keeps_to_its_cluster_and_isolation(broker: Broker, tmp_path: Path) -> None:
+def test_a_folder_keeps_to_its_cluster_and_isolation(broker: Broker, topic: str, tmp_path: Path) -> None:
     """Another topic id, or another isolation level, is refused with one line; the old history stays as it is."""
+    commit(broker, "settled", topic, [1])  # the first commit of all creates the offsets topic
     out = tmp_path / "out"
     once(broker, out)
     config = tmp_path / "client.properties"
