@@ -21,7 +21,7 @@ from counterpoise.pipeline.scan.offset_spans import chunk_starts
 from counterpoise.pipeline.scan.read import InputSplit, plan_splits, raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.shuffle.blocks import MANIFEST, Block
+from counterpoise.pipeline.shuffle.blocks import MANIFEST, Block, ClusterTask
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.stored.tables import day_folder
 from counterpoise.pipeline.stored.transaction import NewFiles
@@ -62,14 +62,15 @@ def audited_in_process(
     ends = samples_of(files, lambda: str(work / "ends.bin"))
     splits, _ = plan_splits({"default": files.records}, 2, {})
     names = NewFiles(str(work), 1)
-    spec = ScanSpec("default", names, 0, BUCKETS, tuple(ends.instants.tolist()), aborted=files.aborted_records or frozenset())
+    of_cluster = ClusterTask("default", names, 0, BUCKETS)
+    spec = ScanSpec(of_cluster, tuple(ends.instants.tolist()), aborted=files.aborted_records or frozenset())
     blocks = [block for split in splits["default"] for cut in scan(_small(split, rows), spec) for block in cut]
     scanned = [json.loads(block.payload) for block in blocks if block.bucket == MANIFEST]
     ends.save(str(work / "ends.json"))
     topics = {one: topic for about in scanned for one, topic in about["names"]}
     topics |= {one: topic for topic, one in (files.topic_ids or {}).items()}
     of = ClusterFold(
-        *("default", names, 0, BUCKETS, str(work / "ends.json"), FoldSpec(comparable(), topics, files.topic_ids)),
+        *(of_cluster, str(work / "ends.json"), FoldSpec(comparable(), topics, files.topic_ids)),
         chunk_starts=frozenset(chunk_starts((time, spans) for one in scanned for time, spans in one["flushes"])),
         end=max(at for about in scanned for _, _, at in about["last"]),
     )

@@ -31,7 +31,7 @@ from counterpoise.pipeline.scan.offset_spans import Flush, chunk_starts, overlap
 from counterpoise.pipeline.scan.read import InputSplit, plan_splits, splits_before
 from counterpoise.pipeline.scan.scan import ScanSpec
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, bucket_count
+from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, ClusterTask, bucket_count
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
@@ -83,16 +83,17 @@ class Engine:
     ) -> None:
         self._spark, self._job, self._work, self._scope, self._write_states = spark, job, work, job.scope, write_states
         self._files = job.transaction.new_files
-        self._tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        self._parallelism = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         # Cluster name -> log partition -> the first offset to read; of other log partitions all records are read. If it is not
         # empty, records without a place in the log are skipped: the previous update has counted them.
         self._begins = {name: {int(at): offset for at, offset in one.last.positions.items()} for name, one in clusters.items()}
         files = {name: one.record_files for name, one in clusters.items()}
-        self._splits, records = plan_splits(files, self._tasks, self._begins)
+        self._splits, records = plan_splits(files, self._parallelism, self._begins)
         counts = {name: None if one.records is not None else records for name, one in job.captures.items()}
         self.clusters = clusters
-        self.buckets = {name: one.last.buckets or bucket_count(counts[name]) for name, one in clusters.items()}  # their number
-        self._first_buckets = dict(zip(clusters, accumulate(self.buckets.values(), initial=0), strict=False))
+        buckets = [one.last.buckets or bucket_count(counts[name]) for name, one in clusters.items()]
+        numbered = zip(clusters, accumulate(buckets, initial=0), buckets, strict=False)
+        self.tasks = {name: ClusterTask(name, self._files, first, n, job.salt) for name, first, n in numbered}
         self.groups: dict[str, dict[str, bool]] = {}  # cluster name -> `ClusterState.groups` after `scan`
         self.scanned: list[Manifest] = []
         self.folded: list[Manifest] = []
@@ -126,12 +127,12 @@ class Engine:
     def _blocks_of(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> DataFrame:
         parts, since = [], self._scope.window[0]
         place_of, clusters = self._job.transaction.place_of, self.clusters.items()
-        if states := [(place_of(file), self._first_buckets[name]) for name, one in clusters for file in one.last.states]:
+        if states := [(place_of(file), self.tasks[name].first_bucket) for name, one in clusters for file in one.last.states]:
             parts.append(self._range(len(states)).mapInArrow(partial(read_states, states), BLOCKS))
         for name in self.clusters:
             records, splits = self._rows_or_numbers(name, self._splits[name])
             if name in sort:
-                count = max(self._tasks, len(self._splits[name]))
+                count = max(self._parallelism, len(self._splits[name]))
                 records, splits = self._raw_records(name).repartitionByRange(count, "partition", "offset"), None
                 records = records.sortWithinPartitions("partition", "offset")
             parts.append(records.mapInArrow(partial(scan_records, specs[name], splits), BLOCKS))
@@ -151,7 +152,7 @@ class Engine:
         last = fn.max_by(fn.struct("value", "offset", "timestamp"), "offset").alias("newest")
         kept = rows.groupBy("partition", "key").agg(last).where("newest.value is not null")
         kept = kept.select("key", "newest.value", "partition", "newest.offset", "newest.timestamp")
-        return kept.repartitionByRange(self._tasks, "partition", "offset").sortWithinPartitions("partition", "offset")
+        return kept.repartitionByRange(self._parallelism, "partition", "offset").sortWithinPartitions("partition", "offset")
 
     def _raw_records(self, name: str) -> DataFrame:
         """The raw records of a cluster as a DataFrame."""
@@ -180,17 +181,13 @@ class Engine:
         filters = self._filters()
         return {
             name: ScanSpec(
-                name,
-                self._files,
-                self._first_buckets[name],
-                self.buckets[name],
+                self.tasks[name],
                 instants=tuple(one.ends.instants.tolist()),
                 aggregate_until=int(one.ends.instants[-1]) if self._write_states and len(one.ends.instants) else NEVER,
                 aborted=self._job.captures[name].files.aborted_records or frozenset(),
                 groups=filters[name],
                 begin=self._begins[name],
                 window=self._scope.window,
-                salt=self._job.salt,
             )
             for name, one in self.clusters.items()
         }
@@ -239,10 +236,7 @@ class Engine:
         names = self.topic_names()
         clusters = [
             ClusterFold(
-                name,
-                self._files,
-                self._first_buckets[name],
-                self.buckets[name],
+                self.tasks[name],
                 ends=one.ends.share(self._work),
                 spec=FoldSpec(
                     *(tuple(self._job.strategies), names, self._job.captures[name].files.topic_ids, self._scope.reset),
@@ -252,14 +246,13 @@ class Engine:
                 chunk_starts=frozenset(chunk_starts(self._flushes(name))),
                 end=last_times[name],
                 write_states=self._write_states,
-                salt=self._job.salt,
                 policy=self._scope.policy,
             )
             for name, one in self.clusters.items()
         ]
         data = blocks.where(fn.col("bucket") != MANIFEST)
         size = sum(about["bytes"] for about in self.scanned)
-        tasks = min(_MOST_TASKS, max(self._tasks, size // _FOLD_BYTES))
+        tasks = min(_MOST_TASKS, max(self._parallelism, size // _FOLD_BYTES))
         with configured(self._spark, _SMALL_BATCHES):
             sorted_ = data.repartition(int(tasks), "bucket").sortWithinPartitions("bucket", "first_time", "kind")
             rows = sorted_.mapInArrow(partial(fold_blocks, clusters), "manifest string").collect()

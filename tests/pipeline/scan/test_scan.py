@@ -17,7 +17,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.scan.scan import ScanSpec, group_of, scan
-from counterpoise.pipeline.shuffle.blocks import COMMITS, MANIFEST, RECORDS, bucket_of, read_stream
+from counterpoise.pipeline.shuffle.blocks import COMMITS, MANIFEST, RECORDS, ClusterTask, bucket_of, read_stream
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.wire.offsets_topic.records import decode_record
 
@@ -41,7 +41,8 @@ def records(shop: Path) -> pa.Table:
 
 def scanned(records: pa.Table, folder: Path, rows: int = 500, **spec: Any) -> tuple[list[list[Any]], dict[str, Any]]:
     """The blocks of each flush, and the manifest."""
-    *flushes, (manifest,) = scan(records.to_batches(rows), ScanSpec("c", NewFiles(str(folder), 1), 0, BUCKETS, **spec))
+    task = ClusterTask("c", NewFiles(str(folder), 1), 0, BUCKETS)
+    *flushes, (manifest,) = scan(records.to_batches(rows), ScanSpec(task, **spec))
     assert manifest.bucket == MANIFEST
     return flushes, json.loads(manifest.payload)
 

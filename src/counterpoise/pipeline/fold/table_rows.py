@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.pipeline.arrays import slices
-from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
+from counterpoise.pipeline.findings.policy import Policy
 from counterpoise.pipeline.findings.ranking import finding_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows
@@ -24,7 +24,7 @@ from counterpoise.pipeline.history.replay_rows import replay_batch
 from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row
 from counterpoise.pipeline.scan.scan import group_of
 from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
-from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.shuffle.blocks import ClusterTask
 from counterpoise.pipeline.stored.writers import FileWriter, TableWriter
 from counterpoise.wire.offsets_topic.records import decode_record
 
@@ -42,7 +42,7 @@ Row = Mapping[str, Any]
 class TableRows(ExitStack):
     """Writers of one cluster's tables in a fold task; `end` is the time of its last record, in microseconds.
 
-    Names are hashed with `salt`. `policy` is applied to findings.
+    `policy` is applied to findings.
 
     Attributes
     ----------
@@ -50,12 +50,13 @@ class TableRows(ExitStack):
         Whether later records may change the rows that are added now.
     """
 
-    def __init__(self, cluster: str, files: NewFiles, end: int, salt: str | None = None, policy: Policy = NO_POLICY) -> None:
+    def __init__(self, task: ClusterTask, end: int, policy: Policy) -> None:
         super().__init__()
-        self._cluster, self._end, self._salt, self._policy, self.provisional = cluster, end, salt, policy, False
+        self._task, self._end, self._policy, self.provisional = task, end, policy, False
+        files = task.files
 
         def writer(table: str, time: str | int = "log_ts", **options: Any) -> TableWriter:
-            return self.enter_context(TableWriter(files, cluster, table, time, **{"salt": salt, **options}))
+            return self.enter_context(TableWriter(files, task.cluster, table, time, **{"salt": task.salt, **options}))
 
         records = writer("group_generations"), writer("modern_group_records"), writer("decode_errors")
         at_end = writer("group_report", end, salt=None), writer("changes", end)
@@ -78,7 +79,7 @@ class TableRows(ExitStack):
         """Files and counts; complete when the writers are closed."""
         times = self._lag_times
         return {
-            "cluster": self._cluster,
+            "cluster": self._task.cluster,
             "tables": {name: one.manifest for name, one in {**self._whole, **self._final}.items()},
             "provisional": {name: one.manifest for name, one in self._provisional.items()},
             "findings": self._findings.file,
@@ -155,8 +156,8 @@ class TableRows(ExitStack):
 
     def _add_groups(self) -> None:
         if self._groups:
-            groups = report_rows(self._groups, self._cluster, self._end, self._salt)
-            plain = None if self._salt is None else [str(one["group_id"]) for one in self._groups]
+            groups = report_rows(self._groups, self._task.cluster, self._end, self._task.salt)
+            plain = None if self._task.salt is None else [str(one["group_id"]) for one in self._groups]
             self._groups = []
             self._totals.add(groups)
             self._whole["group_report"].write(groups)

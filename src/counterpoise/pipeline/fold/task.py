@@ -23,8 +23,7 @@ from counterpoise.pipeline.fold.table_rows import TableRows
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
-from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, read_stream
-from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, ClusterTask, read_stream
 from counterpoise.pipeline.stored.writers import FileWriter
 
 __all__ = ["STATES", "ClusterFold", "fold"]
@@ -39,16 +38,12 @@ STATES = pa.schema([("bucket", pa.int32()), ("state", pa.binary())])
 class ClusterFold:
     """The parameters of a fold task for one cluster."""
 
-    cluster: str
-    files: NewFiles  # Names of new files
-    first_bucket: int
-    buckets: int
+    task: ClusterTask
     ends: str  # The file of its log end offsets (`EndsFile`)
     spec: FoldSpec
     chunk_starts: frozenset[int] = frozenset()  # Times of blocks at which a new chunk may begin (`offset_spans.chunk_starts`)
     end: int = 0  # The time of its last record, in microseconds
     write_states: bool = False  # Whether states are written for the next update. If not, all rows are final.
-    salt: str | None = None  # Key for hashing names in tables
     policy: Policy = NO_POLICY  # Accepted findings, and owners of groups
 
 
@@ -56,11 +51,11 @@ def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[s
     """Fold sorted blocks. Yields one manifest (JSON) per cluster that has blocks."""
     gc.set_threshold(_ALLOCATIONS)
     plans = Plans()
-    of_bucket = [one for one in clusters for _ in range(one.buckets)]  # buckets are numbered over all clusters
+    of_bucket = [one for one in clusters for _ in range(one.task.buckets)]  # buckets are numbered over all clusters
     for cluster, mine in groupby(blocks, key=lambda block: of_bucket[block.bucket]):
         with _Task(cluster, plans) as task:
             for number, its_blocks in groupby(mine, key=lambda block: block.bucket):
-                task.fold(number - cluster.first_bucket, its_blocks)
+                task.fold(number - cluster.task.first_bucket, its_blocks)
         yield json.dumps(task.manifest)
 
 
@@ -71,8 +66,8 @@ class _Task(ExitStack):
         super().__init__()
         self._of, self._plans = of, plans
         self._ends = mapped_log_ends(EndsFile.load(of.ends))
-        self._rows = self.enter_context(TableRows(of.cluster, of.files, of.end, of.salt, of.policy))
-        self._states = self.enter_context(FileWriter(partial(of.files.state_file, "states"), STATES))
+        self._rows = self.enter_context(TableRows(of.task, of.end, of.policy))
+        self._states = self.enter_context(FileWriter(partial(of.task.files.state_file, "states"), STATES))
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._strategies: list[StrategyFigures] = []
         self._unnamed: set[str] = set()

@@ -134,7 +134,7 @@ class Update:
         now.end = max((at for at in (last.end, engine.last_record_time(name)) if at is not None), default=None)
         now.read = last.read | read_until(engine.clusters[name].record_files, now.positions)
         now.watermark = watermark_of(engine.clusters[name].ends, now.read, now.end, last.watermark)
-        now.buckets, now.names = engine.buckets[name], dict(sorted(engine.topic_names().items()))
+        now.buckets, now.names = engine.tasks[name].buckets, dict(sorted(engine.topic_names().items()))
 
     def save_state(self, engine: Engine, provisional_files: list[str], sums: Sums) -> tuple[list[str], list[str]]:
         """Write the state for the next audit, after `Engine.fold`; returns state files that the transaction shall add and remove.

@@ -30,8 +30,7 @@ from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.offset_spans import OffsetSpans
 from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, plain, rows_from
-from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, bucket_of, manifest_block, to_stream
-from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, ClusterTask, bucket_of, manifest_block, to_stream
 from counterpoise.pipeline.stored.writers import TableWriter
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 
@@ -54,11 +53,7 @@ _SINGLE = 1 << 42
 class ScanSpec:
     """The parameters of a scan task for one cluster."""
 
-    cluster: str
-    files: NewFiles  # Names of new files
-    # The first bucket of the cluster's groups, and their number
-    first_bucket: int
-    buckets: int
+    task: ClusterTask
     instants: tuple[int, ...] = ()  # Times of samples of log ends, in microseconds, ascending: no aggregate spans one
     # Commits after this time, in microseconds, are not aggregated: a sample that is recorded later may lie between them
     aggregate_until: int = NEVER
@@ -67,7 +62,6 @@ class ScanSpec:
     groups: GroupFilter = field(default_factory=GroupFilter)  # All records are counted; only those of these groups are in tables
     begin: Mapping[int, int] = field(default_factory=dict)  # Log partition -> the first offset to read
     window: Window = (None, None)  # Records of other times are skipped
-    salt: str | None = None  # Key for hashing names in tables
 
 
 def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Block]]:
@@ -94,7 +88,7 @@ class _Scan(ExitStack):
         super().__init__()
         self._spec = spec
         self._keys = KeyDictionary(None if spec.groups.everyone else spec.groups.fitting)
-        writer = partial(TableWriter, spec.files, spec.cluster, salt=spec.salt)
+        writer = partial(TableWriter, spec.task.files, spec.task.cluster, salt=spec.task.salt)
         self._commits = self.enter_context(writer("offset_commits", schema=CODED_COLUMNS, rising=_RISING, spanned=_SPANNED))
         self._errors = self.enter_context(writer("decode_errors"))
         self._held = AggregateBuffer()
@@ -119,7 +113,7 @@ class _Scan(ExitStack):
     def manifest(self) -> dict[str, Any]:
         """Complete after the last flush, when the files are closed."""
         return {
-            "cluster": self._spec.cluster,
+            "cluster": self._spec.task.cluster,
             **self._counts,
             "times": self._times,
             "last": [[partition, *last] for partition, last in self._last.items()],
@@ -292,9 +286,9 @@ class _Scan(ExitStack):
             return
         rows = pa.Table.from_batches(self._records, RAW_SCHEMA).combine_chunks()
         self._records, self._record_bytes = [], 0
-        encoded = rows["key"].combine_chunks().dictionary_encode()
-        of_key = [bucket_of(group_of(key), self._spec.buckets) for key in encoded.dictionary.to_pylist()]
-        of_null = bucket_of(b"", self._spec.buckets)
+        encoded, buckets = rows["key"].combine_chunks().dictionary_encode(), self._spec.task.buckets
+        of_key = [bucket_of(group_of(key), buckets) for key in encoded.dictionary.to_pylist()]
+        of_null = bucket_of(b"", buckets)
         bucket = np.array([*of_key, of_null], np.int64)[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
         for number in sorted(set(bucket.tolist())):
             yield self._block(number, RECORDS, rows.take(pa.array(np.flatnonzero(bucket == number))), "zstd")
@@ -302,7 +296,7 @@ class _Scan(ExitStack):
     def _commit_blocks(self) -> Iterator[Block]:
         keys, rows = self._keys, self._held.take()
         groups = list(keys.groups)
-        of_group = np.array([bucket_of(name.encode(), self._spec.buckets) for name in groups], np.int64)
+        of_group = np.array([bucket_of(name.encode(), self._spec.task.buckets) for name in groups], np.int64)
         bucket = of_group[keys.group[rows.key]]
         order = np.argsort(bucket, kind="stable")
         bucket = bucket[order]
@@ -316,7 +310,7 @@ class _Scan(ExitStack):
         self._ids = {}
 
     def _block(self, bucket: int, kind: int, rows: pa.Table, compression: str) -> Block:
-        return Block(self._spec.first_bucket + bucket, self._first, kind, to_stream(rows, compression))
+        return Block(self._spec.task.first_bucket + bucket, self._first, kind, to_stream(rows, compression))
 
 
 def group_of(key: bytes | None) -> bytes:

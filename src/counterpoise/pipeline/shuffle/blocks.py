@@ -10,6 +10,8 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from counterpoise.pipeline.stored.transaction import NewFiles
+
 __all__ = [
     "BLOCKS",
     "COMMITS",
@@ -17,6 +19,7 @@ __all__ = [
     "RECORDS",
     "STATE",
     "Block",
+    "ClusterTask",
     "block_batch",
     "blocks_in",
     "bucket_count",
@@ -44,6 +47,18 @@ class Block:
     first_time: int  # The earliest time in the cut of the scan task, in microseconds. A state has the lowest number.
     kind: int  # `STATE`, `RECORDS` or `COMMITS`
     payload: bytes  # A state, or an Arrow IPC stream
+
+
+@dataclass(frozen=True)
+class ClusterTask:
+    """What the scan tasks and the fold tasks of one cluster have in common."""
+
+    cluster: str
+    files: NewFiles  # Names of new files
+    # The first bucket of the cluster's groups, and their number
+    first_bucket: int
+    buckets: int
+    salt: str | None = None  # Key for hashing names in tables
 
 
 def bucket_of(group: bytes, buckets: int) -> int:
