@@ -453,7 +453,7 @@ def test_the_work_of_a_plan_of_5000_partitions_is_bounded_however_lags_changed(
     assert np.count_nonzero(planned != owner) < 500  # without steps left partitions stay where they are
     assert 2_000 < sum(steps - effort.left for steps, effort in given) <= 50_000
     assert all(effort.left > -12_000 for _, effort in given)  # a second round that was begun is planned to its end
-    assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 240_000
+    assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 220_000
 
 
 def test_a_slot_is_freed_along_an_augmenting_path() -> None:

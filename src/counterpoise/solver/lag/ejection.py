@@ -72,9 +72,15 @@ def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: 
 
 
 def _candidates(state: PlanState, start: int, over: list[int], base: int, slack: int, *, transfer: bool) -> list[_Candidate]:
-    """Members that a chain from level `base` can relieve, whole or by their share if it takes several partitions."""
+    """Members that a chain from level `base` can relieve, whole or by their share if it takes several partitions.
+
+    With `transfer` none are returned if no member may start the chain.
+    """
+    starts = [transfer and state.may_transfer(member, start) for member in over]
+    if transfer and not any(starts):
+        return []
     found = []
-    for at, member in enumerate(over):
+    for at, (member, may_start) in enumerate(zip(over, starts, strict=True)):
         held, excess = state.holding[member], -state.slack(member)
         top = bisect_right(held, (base + slack, len(state.owner)))
         if not top:
@@ -87,7 +93,6 @@ def _candidates(state: PlanState, start: int, over: list[int], base: int, slack:
             if relief < excess:
                 continue
             excess = -(-excess // pieces)
-        may_start = transfer and state.may_transfer(member, start)
         found.append(_Candidate(1 << at, member, held, excess, may_start))
     return found if not transfer or any(one.may_start for one in found) else []
 
