@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported, but not in its stubs
 
 from counterpoise.cli.app import app
 from counterpoise.cli.lag_command import hint, read_capacities
-from counterpoise.clients import live_group
+from counterpoise.clients import admin_requests
 from counterpoise.clients.live_group import LiveGroup, read_live_group
 from counterpoise.errors import OptionError, SourceError
 
@@ -90,7 +90,10 @@ class Brokers:
             for name in asked.topic_names
         }
 
-    def list_offsets(self, asked: Mapping[Any, Any], request_timeout: float) -> dict[Any, Future[Any]]:
+    def list_offsets(
+        self, asked: Mapping[Any, Any], request_timeout: float, isolation_level: IsolationLevel
+    ) -> dict[Any, Future[Any]]:
+        assert isolation_level is IsolationLevel.READ_UNCOMMITTED
         self.timeouts.add(request_timeout)
         self.asked.append(len(asked))
         latest = next(iter(asked.values())) is OffsetSpec.latest()
@@ -126,7 +129,7 @@ def test_what_a_broker_does_not_tell_is_a_fault_and_no_lag_of_zero() -> None:
 
 
 def test_offsets_are_asked_for_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_group, "BATCH", 4)
+    monkeypatch.setattr(admin_requests, "BATCH", 4)
     brokers = Brokers({"a": {"t": range(10)}}, {"t": 10}, {("t", 0): 30})
     assert [state.lag for state in read(brokers, reset="earliest").partitions] == [70, *[100] * 9]
     assert brokers.asked == [4, 4, 2] * 2
@@ -149,7 +152,7 @@ def test_without_members_or_commits_there_is_no_group_to_show(what: str, words: 
 def test_a_group_that_is_not_there_is_no_group_without_lag(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SourceError, match=r"^b: group g: there is no such group; kafka-consumer-groups --list shows"):
         read(brokers)
-    monkeypatch.setattr("counterpoise.cli.lag_command.read_live_group", lambda *_, **__: read(brokers))
+    monkeypatch.setattr("counterpoise.clients.live_group.read_live_group", lambda *_, **__: read(brokers))
     shown = CliRunner().invoke(app, ["lag", "--bootstrap-server", "b", "--group", "g"])
     assert (shown.exit_code, shown.stdout, len(shown.stderr.splitlines())) == (2, "", 1)
 
@@ -157,7 +160,7 @@ def test_a_group_that_is_not_there_is_no_group_without_lag(brokers: Brokers, mon
 def test_how_a_lag_was_found_has_a_name_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
     """Committed, nothing committed, beyond the end, and unknown."""
     brokers = Brokers({"a": {"t": [0, 1, 2, 3]}}, {"t": 4}, {("t", 0): 30, ("t", 2): 900}, {("t", 3, True): TIMED_OUT})
-    monkeypatch.setattr("counterpoise.cli.lag_command.read_live_group", lambda *_, **__: read(brokers))
+    monkeypatch.setattr("counterpoise.clients.live_group.read_live_group", lambda *_, **__: read(brokers))
     shown = CliRunner().invoke(app, ["lag", "--bootstrap-server", "b", "--group", "g", "--json"])
     found = [partition["quality"] for partition in json.loads(shown.stdout)["partitions"]]
     assert (found, shown.exit_code) == (["exact", "reset_policy", "beyond_end", "unknown"], 1)
@@ -216,7 +219,7 @@ def test_capacities_that_fit_nobody_are_refused() -> None:
 
 
 def test_the_command_takes_capacities_and_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counterpoise.cli.lag_command.read_live_group", lambda *_, capacity, **__: weighted(**capacity))
+    monkeypatch.setattr("counterpoise.clients.live_group.read_live_group", lambda *_, capacity, **__: weighted(**capacity))
     words = ["lag", "--bootstrap-server", "b", "--group", "g"]
     shown = CliRunner().invoke(app, [*words, "--capacity", "b=3"])
     assert shown.exit_code == 1

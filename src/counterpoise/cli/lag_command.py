@@ -9,18 +9,20 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from counterpoise.cli.inputs import FiniteRange, cluster_settings, need
 from counterpoise.cli.render import console, table_of
-from counterpoise.clients.live_group import LiveGroup, PartitionState, read_live_group
 from counterpoise.errors import OptionError
 from counterpoise.model.lag import BELOW_BEGIN, BEYOND_END, EXACT, RESET_POLICY
 from counterpoise.model.problem import MOST_CAPACITY
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.names import partition_list
+
+if TYPE_CHECKING:
+    from counterpoise.clients.live_group import LiveGroup, PartitionState
 
 __all__ = ["command", "hint", "read_capacities"]
 
@@ -70,6 +72,7 @@ def command(
     """
     capacity, settings = read_capacities(capacities), cluster_settings(bootstrap_server, config)
     need("lag", "live", "confluent_kafka", "pyarrow")
+    from counterpoise.clients.live_group import read_live_group
     from counterpoise.pipeline.capture.cluster import Cluster
 
     admin = Cluster(settings, timeout).admin

@@ -6,11 +6,9 @@ partition, and is never taken for a lag of zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from counterpoise.clients.member_side import by_topic
 from counterpoise.errors import MissingExtraError, OptionError, SourceError
@@ -20,12 +18,15 @@ from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic
 from counterpoise.wire.consumer_protocol import Partition
 
+try:
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    from counterpoise.clients.admin_requests import REFUSALS, AdminRequests, racks_of, reason_of
+except ImportError:
+    raise MissingExtraError(f"reading a live group needs confluent-kafka: {pip_install('live')}") from None
+
 __all__ = ["LiveGroup", "PartitionState", "read_live_group"]
-
-BATCH = 5_000
-"""Partitions per ListOffsets request: brokers answer these in well under a second."""
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,7 @@ def read_live_group(
     """Read one group.
 
     Raises `SourceError` if the cluster does not answer, has no such group, or refuses to describe it (with what to do);
-    `OptionError` if `reset` is ``none`` and something is not committed, or `capacity` names no member of the group;
-    `MissingExtraError` if confluent-kafka is not installed.
+    `OptionError` if `reset` is ``none`` and something is not committed, or `capacity` names no member of the group.
     """
     reader = _Reader(config, timeout, admin)
     described = reader.describe(group_id)
@@ -82,9 +82,10 @@ def read_live_group(
     committed = reader.committed(group_id)
     if not (owner or committed or reader.uncommitted):
         reader.faults.append("committed offsets: none is visible; if the group has any, Describe on its topics is missing")
-    topics = reader.topics({topic for topic, _ in (*owner, *committed, *reader.uncommitted)})
+    described_topics = reader.requests.topics({topic for topic, _ in (*owner, *committed, *reader.uncommitted)})
+    topics = {name: Topic(len(one.partitions), racks_of(one)) for name, one in described_topics.items()}
     wanted = [(name, index) for name in java_order(topics) for index in range(topics[name].partitions)]
-    begin, end = reader.offsets(wanted, latest=False), reader.offsets(wanted, latest=True)
+    begin, end = (reader.requests.offsets(wanted, latest=latest) for latest in (False, True))
     known = [at for at in wanted if at in begin and at in end and at not in reader.uncommitted]
     lags = _lags(known, committed, begin, end, reset)
     states = tuple(
@@ -105,92 +106,53 @@ def read_live_group(
 
 
 class _Reader:
-    """The requests, each in batches and with a time-out; partial failures become `faults`."""
+    """The requests, each with a time-out; partial failures become `faults`."""
 
     def __init__(self, config: Mapping[str, Any], timeout: float, admin: Any) -> None:
         try:
-            from confluent_kafka import KafkaError, KafkaException
-            from confluent_kafka import admin as library
-        except ImportError:
-            raise MissingExtraError(f"reading a live group needs confluent-kafka: {pip_install('live')}") from None
-        self._specs: Any = library.OffsetSpec  # type: ignore[attr-defined]  # exported, but not in its stubs
-        self._refusals = (KafkaException, FutureTimeoutError)
-        try:
-            self._admin = admin or library.AdminClient({"log_level": 0, **config})
+            self._admin = admin or AdminClient({"log_level": 0, **config})
         except (KafkaException, TypeError, ValueError) as error:
-            raise SourceError(f"the connection settings do not work: {_words(error)}") from None
-        self._none_such = KafkaError.GROUP_ID_NOT_FOUND
+            raise SourceError(f"the connection settings do not work: {reason_of(error)}") from None
         self._timeout = timeout
         self._where = str(config.get("bootstrap.servers", "the cluster"))
+        self.requests = AdminRequests(self._admin, timeout, self._add_fault)
         self.faults: list[str] = []
         self.uncommitted: set[Partition] = set()
         """Partitions whose committed offset could not be read: that is not the same as none."""
+
+    def _add_fault(self, what: str, error: Exception) -> None:
+        self.faults.append(f"{what}: {reason_of(error)}")
 
     def describe(self, group_id: str) -> Any:
         future = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout)[group_id]
         none_such = f"{self._where}: group {group_id}: there is no such group; kafka-consumer-groups --list shows those there are"
         try:
             found = future.result(self._timeout + 5)
-        except self._refusals as error:
-            if error.args and getattr(error.args[0], "code", lambda: None)() == self._none_such:  # a broker from 4.0
+        except REFUSALS as error:
+            code = getattr(error.args[0], "code", lambda: None)() if error.args else None
+            if code == KafkaError.GROUP_ID_NOT_FOUND:  # a broker from 4.0
                 raise SourceError(none_such) from None
             advice = (
                 "check the address, and that this principal has Describe on the group and on its topics (kafka-acls --add "
                 f"--allow-principal User:NAME --operation Describe --group {group_id} --topic '*')"
             )
-            raise SourceError(f"{self._where}: group {group_id}: cannot be described ({_words(error)}); {advice}") from None
+            raise SourceError(f"{self._where}: group {group_id}: cannot be described ({reason_of(error)}); {advice}") from None
         if found.state.name == "DEAD":  # what older brokers answer
             raise SourceError(none_such)
         return found
 
     def committed(self, group_id: str) -> dict[Partition, int]:
-        from confluent_kafka import ConsumerGroupTopicPartitions
-
         asked = [ConsumerGroupTopicPartitions(group_id)]
         future = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout)[group_id]
         try:
             found = future.result(self._timeout + 5)
-        except self._refusals as error:
-            raise SourceError(f"{self._where}: group {group_id}: committed offsets cannot be read: {_words(error)}") from None
+        except REFUSALS as error:
+            raise SourceError(f"{self._where}: group {group_id}: committed offsets cannot be read: {reason_of(error)}") from None
         for at in found.topic_partitions:
             if at.error is not None:
                 self.uncommitted.add((at.topic, at.partition))
                 self.faults.append(f"{at.topic}-{at.partition}: committed offset: {at.error.str()}")
         return {(at.topic, at.partition): at.offset for at in found.topic_partitions if at.error is None and at.offset >= 0}
-
-    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        from confluent_kafka import TopicCollection
-
-        asked = sorted(names)
-        if not asked:
-            return {}
-        found: dict[str, Topic] = {}
-        for name, future in self._admin.describe_topics(TopicCollection(asked), request_timeout=self._timeout).items():
-            described = self._try(future, f"topic {name}")
-            if described is not None:
-                racks = [[node.rack for node in part.replicas if node.rack] for part in described.partitions]
-                found[name] = Topic(len(described.partitions), racks if any(racks) else None)
-        return found
-
-    def offsets(self, partitions: Sequence[Partition], *, latest: bool) -> dict[Partition, int]:
-        from confluent_kafka import TopicPartition
-
-        spec = self._specs.latest() if latest else self._specs.earliest()
-        found: dict[Partition, int] = {}
-        for first in range(0, len(partitions), BATCH):
-            asked = {TopicPartition(topic, index): spec for topic, index in partitions[first : first + BATCH]}
-            for at, future in self._admin.list_offsets(asked, request_timeout=self._timeout).items():
-                answer = self._try(future, f"{at.topic}-{at.partition}: {'end' if latest else 'begin'} offset")
-                if answer is not None:
-                    found[at.topic, at.partition] = answer.offset
-        return found
-
-    def _try(self, future: Future[Answer], what: str) -> Answer | None:
-        try:
-            return future.result(self._timeout + 5)
-        except self._refusals as error:
-            self.faults.append(f"{what}: {_words(error)}")
-            return None
 
 
 def _lags(
@@ -219,8 +181,3 @@ def _capacities(given: Mapping[str, int], client_of: Mapping[str, str], group_id
         known = ", ".join(sorted(set(client_of.values()))) or "none"
         raise OptionError(f"capacity: group {group_id} has no member or client {nobody[0]!r}; its clients: {known}")
     return {member_id: given.get(member_id, given.get(client, 1)) for member_id, client in client_of.items()}
-
-
-def _words(error: Exception) -> str:
-    first = error.args[0] if error.args else error
-    return str(first.str() if hasattr(first, "str") else first or type(error).__name__)

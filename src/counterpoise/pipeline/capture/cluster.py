@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr-defined]
 
+from counterpoise.clients.admin_requests import AdminRequests, racks_of
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
@@ -23,7 +22,6 @@ __all__ = ["AWAY", "OFFSETS_TOPIC", "Cluster", "Tail", "connect", "hidden_tails"
 
 TIMEOUT_S = 30.0
 Which = Literal["start", "end", "stable"]
-OffsetSpec: Any = _OffsetSpec
 T = TypeVar("T")
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 _ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
@@ -97,45 +95,28 @@ class Cluster:
     def topics(self) -> dict[str, dict[str, Any]]:
         """Topic -> ``partitions``, ``topic_id``, ``internal``, and ``racks`` if brokers have any; only topics with Describe."""
         listed = self.request(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the list of topics").topics
-        names = sorted(name for name, about in listed.items() if about.error is None)
-        if not names:
-            return {}
-        futures = self.request(lambda: self.admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S), "topics")
+        names = [name for name, about in listed.items() if about.error is None]
+        # No answer: deleted since, or without the right to describe it.
+        requests = AdminRequests(self.admin, TIMEOUT_S, lambda _what, _error: None)
         about: dict[str, dict[str, Any]] = {}
-        for name, future in sorted(futures.items()):
-            try:
-                topic = future.result(TIMEOUT_S)
-            except KafkaException:  # deleted since, or without the right to describe it
-                continue
-            topic_id = id_text(str(topic.topic_id))
+        for name, topic in self.request(lambda: requests.topics(names), "topics").items():
+            topic_id, racks = id_text(str(topic.topic_id)), racks_of(topic)
             about[name] = {"partitions": len(topic.partitions), "topic_id": topic_id, "internal": bool(topic.is_internal)}
-            racks = [sorted({str(node.rack) for node in each.replicas if node.rack}) for each in topic.partitions]
-            about[name] |= {"racks": racks} if any(racks) else {}
+            about[name] |= {} if racks is None else {"racks": racks}
         return about
 
     def offsets(self, partitions: Iterable[Partition], which: Which) -> dict[Partition, int]:
-        """First offset, end of the log (high watermark), or last stable offset of each partition, in one request per broker.
+        """First offset, end of the log (high watermark), or last stable offset of each partition.
 
         Partitions that do not exist any more are not in the result. Raises `SourceError` if no offset is known.
         """
-        spec = OffsetSpec.earliest() if which == "start" else OffsetSpec.latest()
+        listed, failed = list(partitions), list[Exception]()
+        requests = AdminRequests(self.admin, TIMEOUT_S, lambda _, error: failed.append(error))
         level = IsolationLevel.READ_COMMITTED if which == "stable" else IsolationLevel.READ_UNCOMMITTED
-        specs = {TopicPartition(*partition): spec for partition in partitions}
-        if not specs:
-            return {}
-        what = next(iter(specs)).topic
-        futures: dict[Any, Future[Any]] = self.request(
-            lambda: self.admin.list_offsets(specs, isolation_level=level, request_timeout=TIMEOUT_S), what
-        )
-        offsets: dict[Partition, int] = {}
-        failed: KafkaException | None = None
-        for partition, future in futures.items():
-            try:
-                offsets[partition.topic, partition.partition] = int(future.result(TIMEOUT_S + 5).offset)
-            except KafkaException as error:
-                failed = error
-        if failed is not None and not offsets:
-            raise source_error(failed.args[0], what, self.settings)
+        what = listed[0][0] if listed else ""
+        offsets = self.request(lambda: requests.offsets(listed, latest=which != "start", isolation=level), what)
+        if failed and not offsets:
+            raise source_error(next(iter(failed[-1].args), "no answer"), what, self.settings)
         return dict(sorted(offsets.items()))
 
     def request(self, call: Callable[[], T], what: str) -> T:

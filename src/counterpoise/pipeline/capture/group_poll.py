@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaException
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType
 
+from counterpoise.clients.admin_requests import AdminRequests, reason_of
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import TIMEOUT_S, Cluster
 from counterpoise.wire.consumer_protocol import Partition
@@ -62,6 +61,11 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
     Raises `SourceError` if the list is not available. A group that cannot be described is a fault of the result.
     """
     poll = GroupPoll()
+
+    def failed(what: str, error: Exception) -> None:
+        poll.faults.append(f"{what} ({cluster.settings.hidden(reason_of(error))})")
+
+    requests = AdminRequests(cluster.admin, TIMEOUT_S, failed)
     listed = cluster.request(
         lambda: cluster.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + 5), "groups"
     )
@@ -74,21 +78,12 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
         read = partial(cluster.admin.list_consumer_group_offsets, request_timeout=TIMEOUT_S)
         commits = {name: cluster.request(partial(read, [ConsumerGroupTopicPartitions(name)]), name)[name] for name in part}
         for name in part:
-            about = _result(cluster, described[name], name, poll, "describe it")
+            about = requests.answer(described[name], f"group {name}: cannot describe it")
             if about is None or about.state is ConsumerGroupState.DEAD:
                 continue
-            offsets = _result(cluster, commits[name], name, poll, "read its commits")
+            offsets = requests.answer(commits[name], f"group {name}: cannot read its commits")
             poll.groups.append(_group(about, None if offsets is None else offsets.topic_partitions))
     return poll
-
-
-def _result(cluster: Cluster, future: Future[Any], name: str, poll: GroupPoll, action: str) -> Any:
-    try:
-        return future.result(TIMEOUT_S + 5)
-    except (KafkaException, FutureTimeoutError) as error:
-        reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-        poll.faults.append(f"group {name}: cannot {action} ({cluster.settings.hidden(reason)})")
-        return None
 
 
 def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:

@@ -1,0 +1,74 @@
+"""Requests of librdkafka's admin client for many topics and partitions: what fails is reported, the rest is returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr-defined]  # exported, but not in its stubs
+
+from counterpoise.wire.consumer_protocol import Partition
+
+__all__ = ["REFUSALS", "AdminRequests", "racks_of", "reason_of"]
+
+BATCH = 5_000
+"""Partitions per ListOffsets request: brokers answer these in well under a second."""
+REFUSALS = (KafkaException, FutureTimeoutError)
+_GRACE_S = 5.0
+"""librdkafka answers within the time-out of a request; so long its answer may take until it is here."""
+_OFFSETS: Any = _OffsetSpec
+Answer = TypeVar("Answer")
+
+
+class AdminRequests:
+    """Requests to one cluster, each with a time-out in seconds; ``failed(what, error)`` is called for each answer that fails."""
+
+    def __init__(self, admin: Any, timeout: float, failed: Callable[[str, Exception], None]) -> None:
+        self._admin, self._timeout, self._failed = admin, timeout, failed
+
+    def answer(self, future: Future[Answer], what: str) -> Answer | None:
+        """The answer; None if it failed."""
+        try:
+            return future.result(self._timeout + _GRACE_S)
+        except REFUSALS as error:
+            self._failed(what, error)
+            return None
+
+    def topics(self, names: Iterable[str]) -> dict[str, Any]:
+        """Topic -> its description, sorted by topic."""
+        asked = sorted(names)
+        if not asked:
+            return {}
+        futures = self._admin.describe_topics(TopicCollection(asked), request_timeout=self._timeout)
+        answers = {name: self.answer(futures[name], f"topic {name}") for name in asked}
+        return {name: described for name, described in answers.items() if described is not None}
+
+    def offsets(
+        self, partitions: Sequence[Partition], *, latest: bool, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[Partition, int]:
+        """The first offset of each partition, or with `latest` the offset at which a reader of this isolation level ends."""
+        spec, name = (_OFFSETS.latest(), "end") if latest else (_OFFSETS.earliest(), "begin")
+        found: dict[Partition, int] = {}
+        for first in range(0, len(partitions), BATCH):
+            asked = {TopicPartition(*at): spec for at in partitions[first : first + BATCH]}
+            futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=self._timeout)
+            for at, future in futures.items():
+                answer = self.answer(future, f"{at.topic}-{at.partition}: {name} offset")
+                if answer is not None:
+                    found[at.topic, at.partition] = int(answer.offset)
+        return found
+
+
+def racks_of(described: Any) -> list[list[str]] | None:
+    """The racks of the replicas of each partition of a topic; None if no broker has one."""
+    racks = [sorted({str(node.rack) for node in each.replicas if node.rack}) for each in described.partitions]
+    return racks if any(racks) else None
+
+
+def reason_of(error: Exception) -> str:
+    """The message of one of `REFUSALS`."""
+    first = error.args[0] if error.args else "no answer"
+    return str(first.str() if hasattr(first, "str") else first or type(error).__name__)
