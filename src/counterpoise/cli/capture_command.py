@@ -151,8 +151,8 @@ def _read_dump(dump: Path, out: str) -> tuple[SegmentCounts | DumpCounts, str]:
     if not dump.exists():
         raise OptionError(f"{dump}: no such file; give the text that kafka-dump-log --offsets-decoder printed")
     found = from_dump(dump, out)
-    rest = f"{found.partial} in part, {found.unreadable} unreadable"
-    return found, f"{found.segments} segments; {found.aborted} of aborted and {found.undecided} of open transactions, {rest}"
+    hidden = f"{found.aborted} of aborted and {found.undecided} of open transactions"
+    return found, f"{found.segments} segments; {hidden}, {found.unreadable} unreadable"
 
 
 def _print_read(found: SegmentCounts | DumpCounts, words: str, out: str, as_json: bool) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.dump_json import NOT_PRINTED, key_bytes, value_bytes
 from counterpoise.pipeline.capture.backup.dump_text import Batch, Line, Marker, Other, Printed, Segment, is_dump, lines_of
-from counterpoise.pipeline.capture.backup.dump_words import COMMIT, GENERATION, commit_bytes, generation_bytes
 from counterpoise.pipeline.capture.columns import Row, in_batches
 from counterpoise.pipeline.capture.folder import BackupCounts, capture_backup, hidden_batches
 from counterpoise.snapshot.json_text import shown
@@ -30,7 +29,6 @@ class DumpCounts(BackupCounts):
     """Counts of what the text has."""
 
     altered: int = 0  # Records with another size than the tool prints, because a field is missing in the text
-    partial: int = 0  # Generations of Kafka 3.7 and older: the text has their assignments and no subscriptions
     unnamed: int = 0  # Segments without a partition in their name
     # Batches that were printed twice (used once), and files of other topics
     repeated: int = 0
@@ -40,7 +38,7 @@ class DumpCounts(BackupCounts):
 def from_dump(file: Path, out: str | Path) -> DumpCounts:
     """Write a capture folder from the tool's output (see `capture_backup`).
 
-    Raises `CaptureError` if the file is no output of the tool, or was printed without the decoder.
+    Raises `CaptureError` if the file is no output of the tool, or was printed without the decoder or by Kafka 3.7 or older.
     """
     if not is_dump(file):
         raise CaptureError(f"{file}: not the output of kafka-dump-log --offsets-decoder; give its text as it was printed")
@@ -78,8 +76,6 @@ def _unfolded(file: Path, _modified: int, _size: int) -> Path:
 def _notes(counts: DumpCounts) -> list[str]:
     notes = {
         "records whose transaction has no end in the text were left out": counts.undecided,
-        "generations are printed without subscriptions (Kafka 3.7 and before): they are not replayed, and their causes and moves "
-        "are known by members and assignments only": counts.partial,
         "records have fields that the text does not show; what it shows is used": counts.altered,
         "records, batches or lines could not be read": counts.unreadable,
         "segments do not say their partition; partitions are numbered in the order of the text": counts.unnamed,
@@ -91,8 +87,7 @@ def _notes(counts: DumpCounts) -> list[str]:
 def rows_of(file: Path, counts: DumpCounts) -> Iterator[Row]:
     """Yield the visible records in the order of the text; updates `counts`.
 
-    Two passes: only the marker after a batch says whether it is visible. Raises `CaptureError` if the text was printed with
-    options that omit offsets.
+    Two passes: only the marker after a batch says whether it is visible. Raises `CaptureError` as `dump_text.lines_of`.
     """
     hidden = hidden_batches(_transactional(file))
     seen: set[tuple[int, int]] = set()
@@ -150,37 +145,23 @@ def _transactional(file: Path) -> Iterator[tuple[tuple[int, int], int, bool | No
 
 def _row(line: Printed, partition: int, counts: DumpCounts) -> Row | None:
     try:
-        key, value, partial = _bytes(line)
+        key, value = _bytes(line)
     except (WireError, *NOT_PRINTED) as error:
         reason = error if isinstance(error, WireError) else f"not what the decoder prints ({shown(error)})"
         counts.fault(f"partition {partition}, offset {line.offset}: {reason}")
         return None
-    counts.partial += partial
-    sizes = len(key), -1 if value is None else len(value)
-    counts.altered += not partial and sizes != (line.key_size, line.value_size)
+    counts.altered += (len(key), -1 if value is None else len(value)) != (line.key_size, line.value_size)
     return partition, line.offset, line.time, int(line.append_time), key, value
 
 
-def _bytes(line: Printed) -> tuple[bytes, bytes | None, bool]:
-    """Key, value, and whether the text has only a part of the value."""
+def _bytes(line: Printed) -> tuple[bytes, bytes | None]:
+    """Key and value."""
     text = line.text.removeprefix("key: ")
     if text == line.text:
         raise WireError(0, "record", "its content was not printed")
-    if text.startswith((COMMIT, GENERATION)):
-        key, _, payload = text.partition(" payload: ") if text.startswith(GENERATION) else _cut(text)
-        printed = None if payload == "<DELETE>" else payload
-        if key.startswith(COMMIT):
-            return *commit_bytes(key, printed, line.time), False
-        return *generation_bytes(key, printed), printed is not None
     if not text.startswith("{"):
         raise WireError(0, "record", f"the decoder printed no fields ({text[:80]!r})")
     fields, end = _JSON.raw_decode(text)
     kind, raw = key_bytes(fields)
     payload = text[end:].removeprefix(" payload: ")
-    return raw, None if payload == "<DELETE>" else value_bytes(kind, json.loads(payload)), False
-
-
-def _cut(text: str) -> tuple[str, str, str]:
-    """Split key and payload: metadata and group names may have any text, but the key of a commit ends with a partition."""
-    at = text.find(" payload: ", text.find(",partition="))
-    return text[:at], "", text[at + len(" payload: ") :]
+    return raw, None if payload == "<DELETE>" else value_bytes(kind, json.loads(payload))

@@ -1,4 +1,4 @@
-"""Parser of the text that Kafka's `kafka-dump-log` prints: segments, batches and records by line. Kafka 2.0 to 4.3."""
+"""Parser of the text that Kafka's `kafka-dump-log` prints: segments, batches and records by line. Kafka 3.9 to 4.3."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _RECORD = re.compile(
     r"\| offset: (\d+) (CreateTime|LogAppendTime|NoTimestampType): (-?\d+) key[sS]ize: (-?\d+) value[sS]ize: (-?\d+) "
     r"sequence: -?\d+ headerKeys: \[[^\]]*\] ?(.*)"
 )
+_OLD = ("key: offset_commit::group=", "key: group_metadata::group=")
 _MARKER = re.compile(r"endTxnMarker: (ABORT|COMMIT)\b")
 _SILENT = re.compile(
     r"\s*$|(Log s|S)tarting offset: |timestamp: \d+ offset: |offset: \d+ position: \d+$|SLF4J: |.* passed sanity check"
@@ -94,8 +95,8 @@ def is_dump(file: Path) -> bool:
 def lines_of(file: Path) -> Iterator[Line]:
     """Parse the lines of a file, in order; one line is in memory at a time.
 
-    Bytes that are not UTF-8 become U+FFFD, which shows in the sizes that the tool prints. Raises `CaptureError` if the text was
-    printed with options that omit offsets; the message names the right options.
+    Bytes that are not UTF-8 become U+FFFD, which shows in the sizes that the tool prints. Raises `CaptureError` if the text lacks
+    what an audit needs: it was printed with options that omit offsets, or by Kafka 3.7 or older.
     """
     with file.open("rb") as opened:
         encoding = "utf-16" if opened.read(2) in _UTF16 else "utf-8"
@@ -111,6 +112,9 @@ def lines_of(file: Path) -> Iterator[Line]:
 
 def _line(text: str, number: int, file: Path) -> Line | None:
     record = _RECORD.match(text)
+    if record is not None and record[6].startswith(_OLD):
+        lacks = "printed by Kafka 3.7 or older, which leaves out subscriptions, leaders and times of commits"
+        raise CaptureError(f"{file}: {lacks}; dump with the tool of Kafka 3.9 or newer, or give the files to --from-segments")
     if record is not None:
         return _record(record)
     batch = _BATCH.match(text)
