@@ -115,11 +115,11 @@ def command(name: str, each: click.Command | None) -> list[str]:
     paragraphs = inspect.cleandoc(each.help or "").split("\n\n")
     parts = [example(text) if text.startswith("\b") else prose(text) for text in paragraphs]
     options = [record for option in each.get_params(context) if (record := option.get_help_record(context)) and record[1]]
-    rows = [f"| `{names}` | {prose(text).replace('|', '&#124;')} |" for names, text in options]
+    rows = [f"| `{names}`{{ .option }} | {prose(text).replace('|', '&#124;')} |" for names, text in options]
     return [
         fenced(each.get_usage(context).removeprefix("Usage: "), "text"),
         *parts,
-        "\n".join(["| option | |", "|---|---|", *rows]),
+        "\n".join(["| option | meaning |", "|---|---|", *rows]),
     ]
 
 
