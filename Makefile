@@ -61,7 +61,7 @@ bench: $(READY) ## time the decoder, and the assignors beside their peers on sma
 bench-full: $(READY) ## measure the whole grid and growth with size again beside all peers, and write docs/benchmarks.md and its data (hours)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --json out/grid.json
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --sweep --peers java-sticky broker-uniform franz-go --json out/sweep.json
-	@cp out/grid.json out/sweep.json benchmarks/results/ && rm -f benchmarks/results/{small,million,since}.json
+	@cp out/grid.json out/sweep.json benchmarks/results/
 	@$(BIN)/python -m benchmarks.assignors --from benchmarks/results/{grid,sweep}.json --page docs/benchmarks.md > /dev/null
 
 bench-scale: $(READY) $(KAFKA) ## the whole audit on made-up fleets of 1, 5 and 20 million records (RECORDS="100000 200000": of other sizes): time, CPU time, memory (docs/scale.md)

@@ -46,8 +46,7 @@ def main() -> None:
     if any(line.case in SWEEP for line in lines):
         print("\n" + sweep(line for line in lines if line.case in SWEEP))
     if wanted.page:
-        since = json.loads(wanted.since.read_text()) if wanted.since else None
-        wanted.page.write_text(page(machine, lines, since))
+        wanted.page.write_text(page(machine, lines))
         wanted.page.with_suffix(".csv").write_text(data(lines))
 
 
@@ -70,7 +69,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the figures to this file after each line")
     parser.add_argument("--from", dest="source", nargs="+", type=Path, help="measure nothing, read the figures of earlier runs")
     parser.add_argument("--page", type=Path, help="write them as a page, too, and all figures as CSV beside it")
-    parser.add_argument("--since", type=Path, help="figures of benchmarks.in_turns, for the page")
     wanted = parser.parse_args()
     wanted.seconds = wanted.seconds or (1 if wanted.quick else 3)
     wanted.cap = wanted.cap or (20 if wanted.quick else 60)

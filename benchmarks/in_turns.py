@@ -1,7 +1,7 @@
 """Times the kernel of another checkout and of this one in turns, on the same problems: what a change costs or saves.
 
 git worktree add ../before 5a19fe1
-python -m benchmarks.in_turns ../before --cases random-200 nested chain --json benchmarks/results/since.json
+python -m benchmarks.in_turns ../before --cases random-200 nested chain
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, metavar="CASE", default=[key for key in CASES if CASES[key].small])
     parser.add_argument("--seconds", type=float, default=0.5, help="per line and turn (default 0.5)")
     parser.add_argument("--turns", type=int, default=2, help="of each checkout (default 2)")
-    parser.add_argument("--json", type=Path, help="add the figures to this file")
     wanted = parser.parse_args()
-    known = json.loads(wanted.json.read_text()) if wanted.json and wanted.json.exists() else {"lines": []}
-    known["before"] = _commit(wanted.before)
     for key in wanted.cases:
         runs = [(tree, _measure(tree, key, wanted.seconds)) for _ in range(wanted.turns) for tree in (wanted.before, ROOT)]
         for scenario in SCENARIOS:
@@ -40,16 +37,7 @@ def main() -> None:
                 median(ms for tree, run in runs if tree == which for ms in run[scenario]) for which in (wanted.before, ROOT)
             )
             line = {"case": key, "scenario": scenario, "before_ms": round(before, 3), "after_ms": round(after, 3)}
-            known["lines"] = [one for one in known["lines"] if (one["case"], one["scenario"]) != (key, scenario)] + [line]
             print(line, flush=True)
-            if wanted.json:
-                wanted.json.write_text(json.dumps(known, indent=1) + "\n")
-
-
-def _commit(tree: Path) -> str:
-    return subprocess.run(
-        ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 def _measure(tree: Path, case: str, seconds: float) -> dict[str, list[float]]:

@@ -132,10 +132,6 @@ def test_of_a_line_measured_twice_the_later_file_counts(tmp_path: Path) -> None:
 def test_page_and_data_are_those_of_the_figures_in_the_repository() -> None:
     """`make bench-full` writes both; nobody edits them by hand."""
     results, docs = ROOT / "benchmarks" / "results", ROOT / "docs"
-    machine, lines = read_runs(
-        [path for name in ("small", "million", "grid", "sweep") if (path := results / f"{name}.json").exists()]
-    )
-    since = results / "since.json"
-    known = json.loads(since.read_text()) if since.exists() else None
-    assert page(machine, lines, known) == (docs / "benchmarks.md").read_text()
+    machine, lines = read_runs([results / "grid.json", results / "sweep.json"])
+    assert page(machine, lines) == (docs / "benchmarks.md").read_text()
     assert data(lines) == (docs / "benchmarks.csv").read_text()
