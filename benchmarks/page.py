@@ -52,8 +52,8 @@ _INTRODUCTION = """\
 
 How long does a plan take, compared with the assignors that groups use today? `sticky` plans groups of up to 500 members in
 at most 4 ms, a million partitions in 2 to 52 ms and ten million in 25 to 57 ms. That is 12 to thousands of times faster
-than Kafka's sticky assignor, and every plan is proven optimal. [benchmarks.csv](benchmarks.csv) has every figure: wall clock and CPU time, cold
-starts, whole leaders, moves, memory, growth with size."""
+than Kafka's sticky assignor, and every plan is proven optimal. [benchmarks.csv](benchmarks.csv) has every figure: wall clock
+and CPU time, cold starts, whole leaders, moves, memory, growth with size."""
 
 _TIMES = """\
 Milliseconds of our kernel (integers in, owners out) in four scenarios: no partition is owned (*fresh*), one member has left,
@@ -68,8 +68,8 @@ uniform assignor and than franz-go. On the chain these two are 4 to 12 times as 
 get long, so the maximum flow takes many phases. A method for chains alone would be as fast as theirs; no known group needs it."""
 
 _METHOD = """\
-- Machine: {cpu}, {cores} cores, {memory_gb} GB; load average {load[0]} to {load[1]}. Other work shares its cores, at a lower priority: trust
-  ratios, not milliseconds.
+- Machine: {cpu}, {cores} cores, {memory_gb} GB; load average {load[0]} to {load[1]}. Other work shares its cores, at a
+  lower priority: trust ratios, not milliseconds.
 - Versions: {versions}.
 - Each peer runs in a process of its own, one straight after another on each line: {seconds} s or {runs} runs, at least three.
   The first {warm_up} runs are warm-up (of fewer than {twice}, the first half); the median of the others counts. *First run*
