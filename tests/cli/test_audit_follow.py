@@ -20,7 +20,7 @@ from counterpoise.pipeline.stored.catalog import Catalog
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["a", "--since", "last", "--follow"], "--since does not go with --follow: following begins where"),
+        (["a", "--since", "last", "--follow"], "--since does not go with --follow: following always begins where"),
         (["a", "--follow", "--anonymize"], "--anonymize: the next audit must hash names alike; give --salt too"),
         (["--bootstrap-server", "h:1", "--follow", "--anonymize"], "--anonymize: a capture in OUT would hold all names"),
         (["--bootstrap-server", "h:1", "--anonymize"], "--anonymize: a capture in OUT would hold all names"),

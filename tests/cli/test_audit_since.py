@@ -56,7 +56,7 @@ def test_what_there_was_to_read_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: f"{out}/page.html")
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--since", "last", "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
-    nothing = "nothing new since the last audit, of records up to 2026-11-21T08:00:00.000Z: nothing is written\n"
+    nothing = "nothing new since the last audit of records up to 2026-11-21T08:00:00.000Z: nothing is written\n"
     everything = f"{tmp_path}: no earlier audit with --since last, so everything is read\n"
     assert result.stderr.replace("\n", "") == (nothing if known else everything).replace("\n", "")
 

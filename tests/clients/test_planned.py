@@ -100,7 +100,7 @@ def test_a_plan_that_does_not_fit_the_topic_is_refused(broker: Broker) -> None:
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
     with pytest.raises(SnapshotError, match=r"'planned-misfit' has 3 partitions now, the plan gives out 2 \(the last is 1\)"):
         PlannedConsumer(config, plan, "a")
-    with pytest.raises(SnapshotError, match="planned-misfit-1 is given out more than once"):
+    with pytest.raises(SnapshotError, match="planned-misfit-1 is assigned more than once"):
         PlannedConsumer(config, {"a": {topic: [0, 1]}, "b": {topic: [1, 2]}}, "a")
     with pytest.raises(OptionError, match="the plan has no 'c', only 'a', 'b'"):
         PlannedConsumer(config, {"a": {topic: [0, 1]}, "b": {topic: [2]}}, "c")

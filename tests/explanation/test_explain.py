@@ -129,9 +129,9 @@ def test_capacities_are_named_where_they_differ() -> None:
         ("q", 0, "topic 'q' does not exist in this group; there are: t, u, w, z"),
         ("t", 8, "t-8 does not exist; partitions of t: 0 to 7"),
         ("t", -1, "t--1 does not exist; partitions of t: 0 to 7"),
-        ("t", "1", "t: '1' is no partition index"),
-        ("t", 1.0, "t: 1.0 is no partition index"),
-        ("t", True, "t: True is no partition index"),
+        ("t", "1", "t: '1' is no partition; give a number from 0 on"),
+        ("t", 1.0, "t: 1.0 is no partition; give a number from 0 on"),
+        ("t", True, "t: True is no partition; give a number from 0 on"),
     ],
 )
 def test_what_does_not_exist_is_one_clear_error(topic: str, partition: Any, message: str) -> None:

@@ -86,7 +86,7 @@ def test_without_log_ends_everything_is_unknown(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_said(audited: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"nothing is known of group g at 2026-01-01T11:59:00.*begins at 2026-01-01T12:00"):
+    with pytest.raises(OptionError, match=r"nothing is known about group g at 2026-01-01T11:59:00.*begins at 2026-01-01T12:00"):
         audited_lag(audited, "g", NOON - timedelta(minutes=1))
     with pytest.raises(OptionError, match="group nobody has no partitions there"):
         audited_lag(audited, "nobody")

@@ -315,7 +315,7 @@ def test_a_capture_on_an_object_store_is_checked_as_on_a_disk(tmp_path: Path, sh
         join(folder, "aborted_offsets.json"),
     )
     assert read_capture(folder.replace("s3://", "s3a://")).n_records == capture.n_records == read_capture(shop).n_records
-    assert capture.notes == ("taken from segment files: what compaction had removed before is not in it",)
+    assert capture.notes == ("made from segment files: what compaction had removed is missing",)
     write_bytes(join(folder, "topics.json"), b"[]")
     with pytest.raises(CaptureError, match=rf"^{folder}/topics.json: \$: Expected `object`"):
         read_capture(folder)

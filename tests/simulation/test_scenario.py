@@ -79,7 +79,7 @@ def test_a_wrong_event_is_one_error_that_names_the_field(event: dict[str, Any], 
 
 def test_an_event_after_the_end_and_a_second_delete_are_errors() -> None:
     late = {**GOOD, "duration": 5, "events": [{"at": 9, "do": "join", "members": "m"}]}
-    with pytest.raises(ScenarioError, match=r"events\[0\].at: 9.0 lies after the end"):
+    with pytest.raises(ScenarioError, match=r"events\[0\].at: 9.0 is after the end"):
         read_scenario(json.dumps(late), toml=False)
     twice = {**GOOD, "events": [{"at": 1, "do": "delete", "topic": "t"}, {"at": 2, "do": "delete", "topic": "t"}]}
     with pytest.raises(ScenarioError, match=r"events\[1\].topic: t does not exist then"):

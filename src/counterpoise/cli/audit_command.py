@@ -65,23 +65,21 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {
 @click.option("--strategies", "names", metavar="NAMES", help="Strategies to replay (comma separated). Default: all.")
 @click.option("--anonymize", is_flag=True, help="Hash the names of groups, topics, clients and members in everything written.")
 @click.option(
-    "--salt", envvar="COUNTERPOISE_SALT", metavar="TEXT", help="With --anonymize: hash with TEXT; default: a random one."
+    "--salt", envvar="COUNTERPOISE_SALT", metavar="TEXT", help="With --anonymize: the salt of the hashes. Default: random."
 )
 @click.option("--into", metavar="SCHEMA", help="Add the rows to tables of this schema of Spark's catalog too (catalog.schema).")
 @click.option("--table-prefix", metavar="TEXT", help="With --into: prefix of the names of those tables.")
 @click.option("--since", "since_last", metavar="last", help="last: read only what is new since the last such audit into OUT.")
 @click.option("--follow", "following", is_flag=True, help="Run until stopped; new records reach the tables within seconds.")
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="No SOURCE: record this cluster into OUT/capture.")
-@click.option(
-    "--command-config", "properties", type=click.Path(path_type=Path), help="For this cluster: properties, as for Kafka's tools."
-)
+@click.option("--command-config", "properties", type=click.Path(path_type=Path), help="Properties file, as for Kafka's tools.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
     help="Accepted findings, owners of groups. Default: counterpoise.toml here, if there is one.",
 )
 @click.option(
-    "--metrics-port", type=click.IntRange(1, 65535), help="With --follow: serve OpenMetrics for Prometheus at this port."
+    "--metrics-port", metavar="PORT", type=click.IntRange(1, 65535), help="With --follow: serve OpenMetrics for Prometheus there."
 )
 @click.option(
     "--metrics-host", metavar="HOST", help="With --metrics-port: address to listen at (0.0.0.0: all). Default: 127.0.0.1."
@@ -92,7 +90,7 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {
     "--fail-on", "fail_on", type=click.Choice([*_FAIL_ON]), help="Exit code 1 only for findings this severe. Default: notice."
 )
 @click.option("--severity", type=click.Choice([*_FAIL_ON][:3]), help="Print only actions and findings this severe.")
-@click.option("--top", type=click.IntRange(1), help="Print only the first actions, and with --verbose findings.")
+@click.option("--top", metavar="N", type=click.IntRange(1), help="Print only the first N actions (--verbose: and findings).")
 @click.option("--verbose", is_flag=True, help="Print the actions with their configuration, and all findings.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
 def command(
@@ -204,7 +202,7 @@ def _run(
         result = audit(None, captures, out, since_last=since_last, progress=step, **options)
         if result.nothing_new:
             until_then = result.summary["to"] or "any record"
-            err.print(f"nothing new since the last audit, of records up to {until_then}: nothing is written", highlight=False)
+            err.print(f"nothing new since the last audit of records up to {until_then}: nothing is written", highlight=False)
         bar.update(shown, description="writing the report")
         return result, result.report if _reported(result) else write_report(result.place)
 

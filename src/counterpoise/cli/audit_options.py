@@ -21,7 +21,7 @@ _NEEDS = {
 }
 """Option -> the one that it needs."""
 _FOLLOW_EXCLUDES = {
-    "--since": "following begins where the last audit into OUT ended anyway",
+    "--since": "following always begins where the last audit into OUT ended",
     "--json": "it has no end; read OUT/summary.json",
     "--fail-on": "it ends only when it is stopped; use the metrics",
 }

@@ -22,7 +22,9 @@ __all__ = ["command"]
 @click.option("--strategy", "-s", help="Name of the strategy; with OUT_DIR.  [default: sticky]")
 @click.option("--cluster", help="Which cluster, if several have such a group.")
 @click.option(
-    "--previous", type=click.Path(path_type=Path), help="The previous export (JSON), from which a sticky strategy changes little."
+    "--previous",
+    type=click.Path(path_type=Path),
+    help="The previous export (JSON), of which a sticky strategy keeps as much as it can.",
 )
 @click.option(
     "--offsets",
@@ -71,7 +73,7 @@ def command(
         given = {"--group": group, "--queries": queries, "--strategy": strategy, "--cluster": cluster}
         if named := [name for name, value in given.items() if value is not None]:
             raise OptionError(
-                f"{', '.join(named)} with {source}: the plan says already who gets what; leave it out, or give OUT_DIR"
+                f"{', '.join(named)} with {source}: the plan already says who gets what; leave it out, or give OUT_DIR"
             )
         plan = export_written(source, previous=before, reached=reached)
     elif group is None or queries is None:

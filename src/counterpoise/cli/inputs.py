@@ -52,6 +52,8 @@ snapshot_argument = click.argument("snapshot", metavar="SNAPSHOT", type=click.Pa
 class FiniteRange(click.FloatRange):
     """A range without NaN and infinity: the comparisons of `click.FloatRange` let both through."""
 
+    name = "number"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number; `click.BadParameter` for what is not one."""
         number = super().convert(value, param, ctx)

@@ -41,7 +41,7 @@ def draw_outcomes(title: str, outcomes: Mapping[str, Outcome]) -> str:
         part for at, outcome in enumerate(outcomes.values()) for part in _panel(outcome, drawn, members, axis, 26 + at * panel)
     ]
     height = 26 + panel * len(outcomes) + 14
-    note = f"{left_out} more partitions change hands less and are not drawn. " if left_out else ""
+    note = f"{left_out} more partitions move less often and are not drawn. " if left_out else ""
     foot = f"{note}Red dots: no owner. Grey strokes: rounds of the group. Hover for names and times."
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'

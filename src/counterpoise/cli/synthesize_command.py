@@ -18,6 +18,7 @@ __all__ = ["command"]
 @click.option(
     "--records",
     default=1_000_000,
+    metavar="N",
     type=click.IntRange(1, 10**10),
     show_default=True,
     help="Approximate number; nearly all are commits.",

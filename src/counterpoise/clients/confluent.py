@@ -208,7 +208,7 @@ class PlannedConsumer:
         for topic, planned in sorted(given.items()):
             twice = [at for at, times in Counter(planned).items() if times > 1]
             if twice:
-                raise SnapshotError(f"plan: {topic}-{min(twice)} is given out more than once; nobody may read it twice")
+                raise SnapshotError(f"plan: {topic}-{min(twice)} is assigned more than once; assign it to one reader")
             count = _partition_count(self.consumer, topic, self._timeout_s)
             if sorted(planned) != list(range(count)):
                 raise SnapshotError(

@@ -101,7 +101,7 @@ class LagReader:
             # Whatever a source raises or answers, a group must not stay without a plan for it.
             self._fault = f"{type(error).__name__}: {error}"
             if not self._failed:
-                log.exception("the source of lag failed; later failures are one line each")
+                log.exception("the source of lag failed; later failures are logged in one line each")
             self._failed = True
         else:
             self._read_now.append(topics)

@@ -107,7 +107,7 @@ def _locate(group: Group, topic: str, partition: int) -> tuple[int, int]:
     if known is None:
         raise SnapshotError(f"topic {topic!r} does not exist in this group; there are: {some(group.topic_names) or 'none'}")
     if isinstance(partition, bool) or not isinstance(partition, int | np.integer):
-        raise SnapshotError(f"{topic}: {partition!r} is no partition index")
+        raise SnapshotError(f"{topic}: {partition!r} is no partition; give a number from 0 on")
     if partition not in range(known.partitions):
         there = f"0 to {known.partitions - 1}" if known.partitions else "none"
         raise SnapshotError(f"{topic}-{partition} does not exist; partitions of {topic}: {there}")

@@ -61,7 +61,7 @@ def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, clus
         table = table.filter(pc.less_equal(table.column("at"), pa.scalar(moment, table.schema.field("at").type)))
         if not table.num_rows:
             raise OptionError(
-                f"{out}: nothing is known of group {group} at {moment.isoformat()}; it begins at {first.isoformat()}"
+                f"{out}: nothing is known about group {group} at {moment.isoformat()}; it begins at {first.isoformat()}"
             )
     whole = pc.and_(pc.is_valid(table.column("log_end")), pc.not_equal(table.column("quality"), "interpolated"))
     sampled = table.filter(whole)
@@ -118,7 +118,7 @@ def audited_production(out: str | Path, group: str, cluster: str | None = None) 
     at, column = np.unique(table.column("at").to_numpy().astype("datetime64[us]"), return_inverse=True)
     if len(at) < 2:
         raise OptionError(
-            f"{out}: group {group} has less than two samples of log ends there; record them with `counterpoise capture`"
+            f"{out}: group {group} has fewer than two samples of log ends there; record them with `counterpoise capture`"
         )
     ends, lag = np.full((len(row_of), len(at)), np.nan), np.zeros((len(row_of), len(at)))
     ends[row, column] = table.column("log_end").to_numpy()

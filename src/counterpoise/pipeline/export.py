@@ -41,7 +41,7 @@ PROCEDURE = (
         "start every changed query with its assign and startingOffsets and a new, empty checkpointLocation: in an old one Spark "
         "continues with the old partitions and ignores startingOffsets"
     ),
-    "leave every unchanged query alone: its assign is the same, and its checkpoint knows more than this export",
+    "leave every unchanged query alone: its assign is the same, and its checkpoint is newer than this export",
 )
 
 Row = dict[str, Any]

@@ -96,7 +96,7 @@ def data_notes(records: int, transactional: int, aborted_known: bool, disagreein
     if not records:
         yield "nothing was recorded: there are no records (or none in the chosen time), so nothing is known about any group"
     if transactional:
-        ended = "which of them were aborted is not recorded, so all count (a read_committed capture holds none that were)"
+        ended = "which of them were aborted is not recorded, so all count (a read_committed capture has no aborted ones)"
         words = "commits look like those of transactions: they count from their record, some moments before their marker"
         yield f"{transactional:,} {words}" if aborted_known else f"{transactional:,} {words}; {ended}"
 
@@ -128,7 +128,7 @@ def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 _QUALITY = {
     "low_fidelity": (
         "fidelity_below_one",
-        "their library assigns otherwise than their strategy does here: what-if figures are less certain",
+        "their library assigns differently from their strategy as it is here: predictions are less certain",
     ),
     "incomplete_history": ("cut", "compaction removed older generations; record continuously: counterpoise capture --follow"),
     "polled": ("polled", "two rebalances between two polls count as one or none; poll more often: capture --poll-every"),

@@ -149,7 +149,7 @@ def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
             f"{count(group['needless_moves'])} needlessly" if group["needless_moves"] else "",
         ),
         Figure("leader's wait", duration(p50), f"median; longest {duration(worst)}") if worst is not None else None,
-        Figure("stopped", duration(stopped * 1000), "partition time in which nobody committed") if stopped else None,
+        Figure("stopped", duration(stopped * 1000), "partition time without a commit") if stopped else None,
         Figure(
             "commits",
             count(group["commits"]),
@@ -219,7 +219,7 @@ def _fidelity(group: Row) -> str:
     share, compared = group["replay_fidelity"], group["compared_generations"]
     if share is None or not compared:
         if group["protocol_kind"] == "server":
-            return "Not measured: the broker's assignor shares out this group's partitions, which is none of the strategies."
+            return "Not measured: the broker's assignor plans this group, and it is none of the strategies."
         return "Not measured: no generation of this group could be replayed."
     by = ", ".join(f"{visible(library)} {percent(value)}" for library, value in sorted(group["fidelity_by_library"].items()))
     leaders = f" By the leader's library: {by}." if by else ""

@@ -227,9 +227,7 @@ def _lag(lag: LagSeries | None, axis: Axis, top: float, step: int) -> tuple[str,
 def _notes(history: GroupHistory, left_out: int) -> list[str]:
     notes = []
     if left_out:
-        notes.append(
-            f"{plural(left_out, 'more partition')} not drawn: they changed hands least. The table of rebalances has them all."
-        )
+        notes.append(f"{plural(left_out, 'more partition')} not drawn: they moved least. The table of rebalances has them all.")
     if history.skipped:
         notes.append(f"{plural(history.skipped, 'older step')} not drawn. The table of rebalances has them all.")
     return notes

@@ -47,7 +47,7 @@ def recorded(
     listed = sorted(rows, key=lambda row: row["log_offset"])
     planned = [row for row in listed if row["members"] and row["protocol_type"] == "consumer"]
     if not planned:
-        raise ScenarioError(f"{name}: no generation of consumers is on record, so there is nothing to replay")
+        raise ScenarioError(f"{name}: no generation of consumers was recorded, so there is nothing to replay")
     script = _Script(listed, _naming(planned))
     script.write()
     first = planned[0]["members"]
@@ -57,7 +57,7 @@ def recorded(
         list(script.members.values()),
         script.events,
         timing=_timing(listed, planned, first),
-        about=f"{len(planned)} generations on record, from {_when(planned[0]['log_ts'])} to {_when(planned[-1]['log_ts'])}.",
+        about=f"{len(planned)} generations were recorded, from {_when(planned[0]['log_ts'])} to {_when(planned[-1]['log_ts'])}.",
     )
     numbered = [row["generation"] for row in listed if not row["deleted"]]
     missing = sum(max(after - before - 1, 0) for before, after in pairwise(numbered))

@@ -126,7 +126,7 @@ def _event_faults(event: Event, groups: set[str], duration: float, topics: set[s
         elif isinstance(value, int | float):
             yield from _time_faults(field, value)
     if duration and event.at > duration:
-        yield f"at: {event.at} lies after the end, duration is {duration}"
+        yield f"at: {event.at} is after the end, duration is {duration}"
     if "members" in read:
         yield from _member_name_faults(event, groups, names)
     if event.do in {"grow", "delete"} and event.topic not in topics:

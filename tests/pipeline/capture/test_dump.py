@@ -96,7 +96,7 @@ def test_the_audit_reads_the_text(tmp_path: Path) -> None:
     renamed.write_bytes(NEW.read_bytes())
     capture = read_capture(renamed)
     assert pq.read_table(list(capture.files.records)).num_rows == capture.n_records == 31
-    assert any("taken from the text of kafka-dump-log" in note for note in capture.notes)
+    assert any("made from the text of kafka-dump-log" in note for note in capture.notes)
     assert any("which version an assignment was written in" in note for note in capture.notes)
 
 

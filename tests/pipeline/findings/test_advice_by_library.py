@@ -84,7 +84,7 @@ def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_advised_to_run_ou
     assert "from counterpoise.clients.kafka_python import" in told["migration_note"]
     large = recorded(["kafka-python"], "cooperative", 30.0, held=2000, moved=20)
     (found,) = (one for one in findings_of(large | advice(large)) if one.kind == "better_strategy")
-    assert found.title == "counterpoise's cooperative-sticky would have served better than cooperative-sticky"
+    assert found.title == "counterpoise's cooperative-sticky would have been better than cooperative-sticky"
     assert "one rolling restart with" in change_lines(row, "cooperative-sticky")
 
 
@@ -106,7 +106,7 @@ def test_a_library_that_cannot_cooperate_or_is_unknown_is_not_advised_to(librari
     row = recorded(libraries, "eager", 300.0)
     assert advice(row).get("suggested_strategy") in (None, "sticky")
     (found,) = (one for one in findings_of(row | advice(row)) if one.kind == "eager_stops")
-    assert found.action.startswith("leave the strategy: no other one of its client libraries is predicted to stop less")
+    assert found.action.startswith("keep the strategy: no other one of its client libraries is predicted to stop less")
 
 
 @pytest.mark.parametrize(("seconds", "severity"), [(1.0, None), (9.0, "notice"), (48.0, "warning"), (None, "notice")])

@@ -36,7 +36,7 @@ def test_a_broker_is_not_advised_to_run_a_clients_strategy(kind: str) -> None:
         told = found(kind, strategies=runs)
         assert told.startswith("the broker's assignor: ")
         assert ("group.protocol=classic\n" in told) is back
-        assert ("leave the strategy" in told) is not back
+        assert ("keep the strategy" in told) is not back
         assert "two rolling restarts" not in told
 
 

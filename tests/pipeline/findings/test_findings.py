@@ -331,7 +331,7 @@ def test_the_partitions_that_are_behind_are_named() -> None:
     [
         (60.0, "warning", "about 52 partition-seconds stopped needlessly"),
         (6.0, "notice", "about 5 partition-seconds stopped needlessly"),
-        (None, "notice", "from a benchmark: commits do not show how long partitions stood still"),
+        (None, "notice", "from a benchmark: commits do not show how long partitions were stopped"),
     ],
 )
 def test_advice_states_the_time_that_a_better_strategy_saves_and_warns_if_commits_show_otherwise(
@@ -433,7 +433,7 @@ def test_a_group_whose_assignor_is_the_broker_is_advised_of_its_own_session_time
 def test_a_stop_that_nobody_saw_the_end_of_is_no_stop_of_0_seconds() -> None:
     unknown = {"stopped_partition_seconds": None, "longest_stop_seconds": None, "longest_stop_generation": None}
     (finding,) = (one for one in findings_of(healthy(**EAGER, **unknown)) if one.kind == "eager_stops")
-    assert finding.cost.startswith("how long partitions stood still is unknown")
+    assert finding.cost.startswith("how long partitions were stopped is unknown")
     assert finding.severity == "notice"
     assert finding.numbers == {"rebalances": 5, "revoked": 60, "moved": 4}
 
@@ -607,7 +607,7 @@ def test_a_group_is_not_advised_what_none_of_its_libraries_has() -> None:
     """librdkafka refuses `sticky`, aiokafka knows nothing cooperative; and of other libraries there is something to say too."""
     row = healthy(**EAGER, libraries=["aiokafka", "librdkafka"])
     assert (suggested_strategy(row), advice(row)) == (None, {})
-    assert "one client library first" in change_lines(row)
+    assert "one client library for all members first" in change_lines(row)
     note = migration_note("range", "cooperative-sticky", ["franz-go"])
     assert "kgo.Balancers(kgo.CooperativeStickyBalancer(), kgo.RangeBalancer())" in note
     assert migration_note("range", "cooperative-sticky", ["unknown"]).startswith("unknown client libraries: two rolling restarts")
@@ -656,4 +656,4 @@ def test_a_low_fidelity_is_taken_apart() -> None:
     assert "3 of 9" in note
     assert "4 differ by ties only" in note
     assert "in 1 the leader (java)" in note
-    assert "1 differ otherwise" in note
+    assert "1 differ in another way" in note

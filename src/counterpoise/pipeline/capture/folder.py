@@ -27,10 +27,10 @@ CANNOT_WRITE = (OSError, StorageError)
 """Errors of a disk that is full or a store that is unreachable, for which a following recording waits."""
 
 _LACKS = {
-    "segments": "taken from segment files: what compaction had removed before is not in it",
-    "dump": "complete=false: taken from the text of kafka-dump-log: what compaction had removed before is not in it",
+    "segments": "made from segment files: what compaction had removed is missing",
+    "dump": "complete=false: made from the text of kafka-dump-log: what compaction had removed is missing",
     "poll": "complete=false: made from polls every {} s instead of the topic: rebalances between two polls are one change or "
-    "none, generations are counted here, not by the broker; members are taken to subscribe to every topic of their group",
+    "none, generations are counted here, not by the broker; members are assumed to subscribe to every topic of their group",
 }
 """What a capture lacks by its source."""
 

@@ -87,7 +87,7 @@ class Recorder(Recording):
         ahead = [partition for partition, at in self._at.items() if at > now.log_end.get(partition, at)]
         if ahead:
             raise CaptureError(
-                f"{self._out}: its position in partition {ahead[0][1]} lies beyond the end of the log; the topic was cut or "
+                f"{self._out}: its position in partition {ahead[0][1]} is beyond the end of the log; the topic was truncated or "
                 "recreated, give another folder"
             )
         if known is None:

@@ -81,7 +81,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             topic, partition = back[0]
             raise SourceError(
                 f"{topic} partition {partition} ends at {end[back[0]]}, before the position {start[back[0]]}: it was recreated "
-                "or cut; start a new checkpoint, or set failOnDataLoss=false"
+                "or truncated; start a new checkpoint, or set failOnDataLoss=false"
             )
         # From 0 and not from the present first offset: a restarted query must plan the same ranges.
         return {**start, **dict.fromkeys(fresh, 0)}

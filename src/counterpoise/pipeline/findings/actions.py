@@ -47,14 +47,14 @@ KINDS: Mapping[str, tuple[str, str]] = {
         "Keep the members of {} from coming and going",
         "see in their logs why they leave; make them static; process fewer records per poll, or allow more time between polls",
     ),
-    "look_at_members": ("Look at single members that hold up {}", "see host and logs of the members that the findings name"),
+    "look_at_members": ("Look at single members that slow down {}", "see host and logs of the members that the findings name"),
     "add_members": ("Add members to {}, or spread their load", "start as many members as the findings say; split hot partitions"),
     "give_back_members": (
         "Give back {amount} of {members} members of {}",
         "stop those that own no partition first, then others one at a time, down to what each group needs",
     ),
     "dead_groups": ("Start or delete {} without members", "start their members, or delete the groups"),
-    "outside_commits": ("Find out who commits from outside of {}", "find who resets offsets, or assigns partitions by hand"),
+    "outside_commits": ("Find out who commits to {} from outside", "find who resets offsets, or assigns partitions by hand"),
 }
 """Kind -> title and what to do; in this order the actions of a group take their share of its seconds."""
 _FIRST = ("save_records", "unblock_partitions")

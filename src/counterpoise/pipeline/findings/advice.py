@@ -69,7 +69,7 @@ _MODULES = {
 }
 """The modules with assignors for each client library."""
 _EAGER_ONLY = "aiokafka (eager only): two rolling restarts, first with\n  {}\nthen with {} alone"
-_NOT_BOTH = "it has no {}, and aiokafka nothing cooperative: bring all members to one client library first"
+_NOT_BOTH = "it has no {}, and aiokafka has no cooperative strategy: use one client library for all members first"
 _GO_NAMES = {name: given.replace("Assignor", "Balancer") for name, given in _OURS.items()}
 _WITH_SETTINGS = frozenset({JAVA, LIBRDKAFKA, *_MODULES})
 _WORTH = 2
@@ -196,7 +196,7 @@ def change_notes(row: Row, target: str | None = None) -> list[Note]:
         return []
     if target != row["protocol"]:
         return migration_notes(row["protocol"] or "", target, libraries)
-    notes = [f"{target} of the leader's library does not achieve this; counterpoise's does, if it leads"]
+    notes = [f"{target} of the leader's library does not achieve this; that of counterpoise does, if it leads"]
     if KAFKA_PYTHON in libraries and row["protocol_kind"] == COOPERATIVE_KIND:
         notes.append("kafka-python's own stops partitions that stay, too: one rolling restart with")
     return [Note(", ".join(libraries), 1, "\n".join([*notes, *_assignor_lines(libraries, _OURS[target])]))]
@@ -204,8 +204,8 @@ def change_notes(row: Row, target: str | None = None) -> list[Note]:
 
 def _nothing_better(libraries: Sequence[str]) -> str:
     if not recommended(libraries):
-        return "its client libraries have no better strategy in common: bring all members to one client library first"
-    return "leave the strategy: every other one is predicted to stop partitions for longer than they are stopped now"
+        return "its client libraries have no better strategy in common: use one client library for all members first"
+    return "keep the strategy: every other one is predicted to stop partitions for longer than they are stopped now"
 
 
 def lag_lines(row: Row) -> str:
@@ -222,7 +222,7 @@ def _assignor_lines(libraries: Sequence[str], name: str) -> list[str]:
         lines = f"  from counterpoise.clients.{module} import {name}\n  partition_assignment_strategy=[{name}]"
         notes.append(f"{module.replace('_', '-')} (every member; docs/clients.md):\n{lines}")
     if not libraries or set(libraries) - set(_MODULES):
-        notes.append("Java and librdkafka take no assignor of ours: assign() a plan there (`counterpoise plan`, `export`)")
+        notes.append("Java and librdkafka cannot use our assignors: assign() a plan there (`counterpoise plan`, `export`)")
     return notes
 
 
@@ -239,7 +239,7 @@ def migration_notes(now: str, target: str, libraries: Sequence[str]) -> list[Not
         notes.append(Note(LIBRDKAFKA, 1, f"librdkafka: {_NOT_BOTH.format(target) if target == STICKY else lines}"))
     notes += _python_notes(now, target, libraries, mixed=mixed)
     if STREAMS in libraries:
-        notes.append(Note(STREAMS, 0, "Kafka Streams brings its own assignor: leave it"))
+        notes.append(Note(STREAMS, 0, "Kafka Streams has its own assignor: keep it"))
     if FRANZ_GO in libraries:
         both, one = (", ".join(f"kgo.{_GO_NAMES.get(name, name)}()" for name in names) for names in ([target, now], [target]))
         lines = f"two rolling restarts, first with\n  kgo.Balancers({both})\nthen with\n  kgo.Balancers({one})"
@@ -331,9 +331,7 @@ def fidelity_note(compared: int, matched: int, ties: int, worse: int, libraries:
         who = ", ".join(libraries) or "an unknown library"
         parts.append(f"in {grouped(worse)} the leader ({who}) was less balanced or moved more than the strategy needs")
     if other > 0:
-        parts.append(
-            f"{grouped(other)} differ otherwise: the leader moved fewer partitions or was more even than our plan of that name"
-        )
+        parts.append(f"{grouped(other)} differ in another way: the leader moved fewer partitions or was more even than our plan")
     return "; ".join(parts)
 
 

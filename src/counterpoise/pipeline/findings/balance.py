@@ -65,8 +65,8 @@ def unbalanced(row: Row) -> Finding | None:
         WARNING,
         f"loads are {grouped(spread)} partitions apart",
         f"{assigned_by(row)}: the busiest member ({', '.join((row['busiest_clients'] or ())[:5])}) owns {grouped(spread)} "
-        f"partitions more than the idlest ({grouped(topic)} within {skewed[0]['topic'] if skewed else 'one topic'}); over the "
-        f"same history another strategy never had them more than {grouped(best)} apart",
+        f"partitions more than the least loaded ({grouped(topic)} within {skewed[0]['topic'] if skewed else 'one topic'}); over "
+        f"the same history another strategy never had them more than {grouped(best)} apart",
         f"the busiest member decides how fast the group is: it has {grouped(spread)} partitions more to work on",
         change_lines(row),
         5.0 * spread,
@@ -153,11 +153,11 @@ def better_strategy(row: Row) -> Finding | None:
     saved = max(0.0, round(now - then))
     whose = "counterpoise's " if suggested == row["protocol"] else ""
     spread = f"loads were up to {grouped(row['spread_peak'] or 0)} partitions apart"
-    basis = "" if measured else ", estimated from a benchmark: commits do not show how long partitions stood still"
+    basis = "" if measured else ", estimated from a benchmark: commits do not show how long partitions were stopped"
     return Finding(
         "better_strategy",
         WARNING if measured and saved >= 10 and share_of_time(row, saved) >= WARNED_SHARE else NOTICE,
-        f"{whose}{suggested} would have served better than {assigned_by(row)}",
+        f"{whose}{suggested} would have been better than {assigned_by(row)}",
         row["suggestion"],
         f"about {grouped(saved)} partition-seconds stopped needlessly{basis}" if saved else spread,
         row["migration_note"] or change_lines(row, suggested),

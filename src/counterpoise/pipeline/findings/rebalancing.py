@@ -65,7 +65,7 @@ def eager_stops(row: Row) -> Finding | None:
     if row["protocol_kind"] != "eager" or n < 3 or revoked - moved < 10:
         return None
     stopped, suggested = row["stopped_partition_seconds"], row["suggested_strategy"]
-    advice = "leave the strategy: no other one of its client libraries is predicted to stop less"
+    advice = "keep the strategy: no other one of its client libraries is predicted to stop less"
     if suggested is not None:
         advice = row["migration_note"] or change_lines(row, suggested)
     elif row["restarts"]:
@@ -116,7 +116,7 @@ def _longest_stop(row: Row) -> tuple[int | None, datetime | None]:
 def _silence(row: Row) -> str:
     stopped = row["stopped_partition_seconds"]
     if stopped is None:
-        return "how long partitions stood still is unknown: a commit before or after each stop is missing"
+        return "how long partitions were stopped is unknown: a commit before or after each stop is missing"
     longest = (
         f", the longest {row['longest_stop_seconds']:,.1f} s in generation {row['longest_stop_generation']}" if stopped else ""
     )
@@ -156,7 +156,7 @@ def slow_leader(row: Row) -> Finding | None:
         f"the leader took {grouped(worst)} ms to assign",
         f"generation {row['sync_latency_generation']}, leader {row['slow_leader']}: {grouped(worst)} ms from the end of "
         f"the join to its assignment (usually {usual:,.0f} ms)",
-        f"every member stood still for {grouped(worst)} ms",
+        f"every member waited for {grouped(worst)} ms",
         "look at that host at that time (a cold start, a pause, no CPU); a leader with many topics spends the time on metadata"
         f"{_without_leader(row)}",
         worst / 100,
@@ -224,10 +224,10 @@ def polled_too_late(row: Row) -> Finding | None:
     return Finding(
         "polled_too_late",
         WARNING,
-        f"{times(n, 'times')} a member was kicked out for polling too late",
+        f"{times(n, 'times')} a member was expelled because it polled too late",
         f"{times(n, 'times')} a member left after {seconds(interval)} or more without a commit, as long as its "
         f"max.poll.interval.ms, and came back: {clients}; first in generation {row['poll_kick_generation']}",
-        f"{grouped(2 * n)} rebalances, and its partitions stood still for at least {seconds(interval)} each time",
+        f"{grouped(2 * n)} rebalances, and its partitions were stopped for at least {seconds(interval)} each time",
         "process fewer records per poll, or allow more time between polls:\n"
         + setting_lines(row["libraries"], SETTINGS["polled_too_late"] | {"max.poll.interval.ms": f"<more than {interval}>"}),
         float(2 * n),
@@ -250,7 +250,7 @@ def flapping(row: Row) -> Finding | None:
         f"{times(row['distinct_members'] or 0, 'member ids')} for at most {times(peak, 'members')}, between "
         f"{when(row['first_ts'])} and {when(row['last_ts'])}; most leaves: {', '.join(row['leave_clients'] or ())}",
         f"{times(row['rebalances'] or 0, 'rebalances')}; {_stopping(row)}",
-        "members that come and go are kicked out (processing beyond max.poll.interval.ms, pauses beyond session.timeout.ms) or "
+        "members that come and go are expelled (processing beyond max.poll.interval.ms, pauses beyond session.timeout.ms) or "
         f"restarted: see their logs for the reason{_and_static(row, _RESTARTS)}",
         leaves / peak,
         {"joins": row["joins"] or 0, "leaves": leaves, "members_peak": peak},
