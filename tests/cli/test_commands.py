@@ -74,7 +74,7 @@ def test_a_plan_for_lag_carries_its_figures_and_false_ones_are_refused(tmp_path:
     snapshot, plan = tmp_path / "group.json", tmp_path / "plan.json"
     snapshot.write_text(json.dumps({**CHAIN, "lag": {"t1": [900, 800] + [0] * 13, "t2": [0] * 14 + [50]}}))
     shown = run("plan", snapshot, "--strategy", "lag-sticky").stdout
-    assert "lag: at most 900 records per capacity (m1), 0.0% above the proven bound of 900 that no plan with such" in shown
+    assert "lag: at most 900 records per capacity (m1), 0.0% above the proven lower bound of 900 for balanced counts" in shown
     assert "proven: no plan is more balanced, and the figures about lag are true" in shown
     value = json.loads(run("plan", snapshot, "--strategy", "lag-sticky", "--json").stdout)
     assert (value["lag"]["largest"], value["lag"]["gap"], value["proven"]["violations"]) == (900, 0.0, [])

@@ -70,10 +70,10 @@ def lag_line(figures: Mapping[str, Any]) -> str:
     """The lag of a plan in a line: the largest, who has it, and how far above what is possible."""
     if not figures["bound"]:
         return "lag: nothing lags"
-    kind = {"balanced": "with such counts ", None: ""}.get(figures["counts"], "within such counts ")
+    kind = {"balanced": " for balanced counts", None: ""}.get(figures["counts"], " for counts within the band")
     return (
         f"lag: at most {figures['largest']:,} records per capacity ({figures['member']}), {figures['gap']:.1%} above the proven "
-        f"bound of {figures['bound']:,} that no plan {kind}can undercut; {figures['moves']} moved"
+        f"lower bound of {figures['bound']:,}{kind}; {figures['moves']} moved"
     )
 
 
