@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from counterpoise.errors import CaptureError, SnapshotError
 from counterpoise.pipeline.capture.object_series import visible
-from counterpoise.pipeline.source.parquet_rows import page_errors
-from counterpoise.pipeline.storage.files import absolute, list_files, parquet_file, parquet_footers, read_bytes
+from counterpoise.pipeline.storage.files import absolute, list_files, parquet_footers, read_bytes
 from counterpoise.snapshot.json_text import decoded, fitted
 
-__all__ = ["KAFKA", "aborted_records", "check_columns_present", "check_pages", "check_table", "parquet_files", "topic_ids"]
+__all__ = ["KAFKA", "aborted_records", "check_columns_present", "check_table", "parquet_files", "topic_ids"]
 
 T = TypeVar("T")
 KAFKA = "Spark's Kafka source"
@@ -68,14 +67,6 @@ _READABLE: Mapping[int, tuple[str, Callable[[pa.DataType], bool]]] = {
     pa.timestamp("us").id: ("timestamp", pa.types.is_timestamp),
 }
 """Arrow type -> its name in Spark, and whether another type can be cast to it."""
-
-
-def check_pages(files: Sequence[str]) -> None:
-    """Read all pages; raise a CaptureError if one is damaged."""
-    for file in files:
-        with page_errors(file), parquet_file(file) as opened:
-            for _ in opened.iter_batches():
-                pass
 
 
 def parquet_files(where: str) -> list[str]:

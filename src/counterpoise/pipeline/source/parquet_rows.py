@@ -19,7 +19,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.columns import ARROW, SAMPLES
 from counterpoise.pipeline.storage.files import first_line, is_local, parquet_file, parquet_footers
 
-__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "page_errors", "read_rows", "statistics_of", "time_span", "time_spans", "utc_micros"]
+__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "read_rows", "statistics_of", "time_span", "time_spans", "utc_micros"]
 
 _RAW = ("key", "value", "partition", "offset", "timestamp")
 _UTC_US = pa.timestamp("us", tz="UTC")
@@ -46,7 +46,7 @@ def read_rows(
     """
     schema = pa.schema([(name, types[name]) for name in columns])
     with (
-        page_errors(file),
+        _page_errors(file),
         parquet_file(file, metadata=metadata, read_dictionary=list(coded), coerce_int96_timestamp_unit="us") as opened,
     ):
         present = [name for name in columns if name in opened.schema_arrow.names]
@@ -56,7 +56,7 @@ def read_rows(
 
 
 @contextmanager
-def page_errors(file: str) -> Iterator[None]:
+def _page_errors(file: str) -> Iterator[None]:
     """Turn Arrow's errors on damaged pages into a CaptureError of one line that names the file."""
     try:
         yield

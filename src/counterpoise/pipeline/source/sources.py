@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import IntegerType, LongType, TimestampType
 
 from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
-from counterpoise.pipeline.source.checks import KAFKA, check_columns_present, check_pages, parquet_files
-from counterpoise.pipeline.source.layout import RECORDS_FILE, records_path
+from counterpoise.pipeline.source.checks import KAFKA, check_columns_present
+from counterpoise.pipeline.source.layout import RECORDS_FILE
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES
 
 __all__ = ["check_columns", "read_errors"]
@@ -53,6 +53,8 @@ def read_errors(where: str) -> Iterator[None]:
             place, reason, advice, arrow = found.groups()
             advice = advice or "check the address, the network and the credentials"
             raise StorageError(place or where, reason or arrow, advice) from OSError(reason or arrow)
+        if raised := _RAISED.search(text):
+            raise CaptureError(raised[1]) from error
         if "No space left on dev" in text:
             full = OSError("no space left on the device")
             raise StorageError(
@@ -73,15 +75,13 @@ def read_errors(where: str) -> Iterator[None]:
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
         if any(sign in text for sign in _DAMAGE):
             raise CaptureError(f"{where}: cannot be read as Parquet; it is damaged or cut short, record it again") from error
-        files: list[str] = []
-        with suppress(CaptureError):
-            files = parquet_files(records_path(where))
-        check_pages(files)
         raise
 
 
 _STORAGE = re.compile(r"^(?:counterpoise\.errors\.StorageError: (.+?): (.+); (.+)|OSError: (.*AWS Error .+))$", re.MULTILINE)
 """An error of a disk or an object store in a task, in the text of Spark's error."""
+_RAISED = re.compile(r"^counterpoise\.errors\.CaptureError: (.+)$", re.MULTILINE)
+"""An error that a task raised, for example because a page of a file is damaged."""
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '(\w+)", re.MULTILINE)
 _ENDED = (
     "Python worker exited unexpectedly",
