@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
@@ -18,7 +19,8 @@ from counterpoise.pipeline.storage.files import parquet_file
 __all__ = ["fold_blocks", "groups", "newest", "read_splits", "read_states", "scan_records"]
 
 
-def _share_heap() -> None:
+def _prepare_worker() -> None:
+    gc.set_threshold(100_000)  # rows are many and form no cycles
     # One heap for Arrow and NumPy: Arrow's own pool keeps some 30 MB that nothing else can use.
     pa.set_memory_pool(pa.system_memory_pool())
 
@@ -30,7 +32,7 @@ def scan_records(
 
     Yields blocks.
     """
-    _share_heap()
+    _prepare_worker()
     for blocks in scan(_records(splits, batches), spec):
         if blocks:
             yield block_batch(blocks)
@@ -80,6 +82,6 @@ def read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBat
 
 def fold_blocks(clusters: Sequence[ClusterFold], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Fold blocks; yields manifests."""
-    _share_heap()
+    _prepare_worker()
     for manifest in fold(blocks_in(batches), clusters):
         yield pa.RecordBatch.from_arrays([pa.array([manifest], pa.string())], names=["manifest"])

@@ -218,20 +218,22 @@ def log_ends(samples: Sequence[Sample]) -> LogEnds:
     places: dict[tuple[str, int], tuple[int, int]] = {}
     newest: dict[str, int] = {}
     for place, log in of.items():
-        begin, life, life_first = len(rows), 0, len(rows)
+        begin, life = len(rows), 0
         for time in sorted(log):
             if (place[0], time) in anew:
-                life, life_first = life + 1, len(rows)
-            rows.append((time, starts[place, time], log[time], life, life_first))
+                life += 1
+            rows.append((time, starts[place, time], log[time], life))
         places[place] = begin, len(rows)
         newest[place[0]] = max(newest.get(place[0], 0), life)
-    at, start, ends_at, lives, begins = np.array(rows, np.int64).reshape(-1, 5).T.copy()
-    has_next, is_newest = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+    at, start, ends_at, lives = np.array(rows, np.int64).reshape(-1, 4).T.copy()
+    begins, is_newest = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
     for place, (begin, after) in places.items():
-        has_next[begin : after - 1] = lives[begin : after - 1] == lives[begin + 1 : after]
+        begins[begin:after] = np.append(True, lives[begin + 1 : after] != lives[begin : after - 1])
         is_newest[begin:after] = lives[begin:after] == newest[place[0]]
-    instants, next_ = instants_of(samples), (np.append(ends_at[1:], 0), np.append(at[1:], 0))
-    return LogEnds(places, instants, at, start, ends_at, begins, is_newest, *next_, has_next)
+    life_first = np.flatnonzero(begins)
+    life_after = np.append(life_first[1:], len(rows))[: len(life_first)]
+    columns = np.append(at, 0), start, np.append(ends_at, 0)
+    return LogEnds(places, instants_of(samples), *columns, life_first, life_after, is_newest[life_first])
 
 
 def folded(

@@ -104,14 +104,12 @@ def _lives(table: pa.Table) -> LogEnds:
     return LogEnds(
         log=log,
         instants=np.unique(time),
-        time=time,
+        time=np.append(time, 0),
         start=start,
-        end=end,
-        life_first=np.flatnonzero(begins)[np.cumsum(begins) - 1] if n else np.zeros(0, np.int64),
-        newest_life=life == most[code] if n else goes_on,
-        next_end=np.append(end[1:], 0)[:n],
-        next_time=np.append(time[1:], 0)[:n],
-        has_next=goes_on,
+        end=np.append(end, 0),
+        life_first=np.flatnonzero(begins),
+        life_after=np.flatnonzero(~goes_on) + 1,
+        is_newest=(life == most[code])[begins] if n else begins,
     )
 
 
@@ -125,9 +123,9 @@ def told(lives: LogEnds) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
     found = {}
     for log, (first, after) in sorted(lives.log.items()):
         rows = np.arange(first, after)
-        follows = lives.has_next[rows]
-        columns = [lives.time[rows], lives.start[rows], lives.end[rows], lives.life_first[rows] - first, lives.newest_life[rows]]
-        columns += [follows, *(np.where(follows, column[rows], -1) for column in (lives.next_time, lives.next_end))]
+        life, follows = lives.life(rows), lives.has_next(rows)
+        columns = [lives.time[rows], lives.start[rows], lives.end[rows], lives.life_first[life] - first, lives.is_newest[life]]
+        columns += [follows, *(np.where(follows, column[rows + 1], -1) for column in (lives.time, lives.end))]
         found[log] = list(zip(*(column.tolist() for column in columns), strict=True))
     return found
 

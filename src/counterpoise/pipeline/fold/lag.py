@@ -189,14 +189,14 @@ def _rows(
     """The rows of some keys: the first `samples` are at samples, the others at steps."""
     between = np.arange(len(key)) >= samples
     passed = time - ends.time[sample]
-    keep = np.flatnonzero(~between | ((sample >= 0) & (passed > 0) & ends.has_next[sample]))
+    keep = np.flatnonzero(~between | ((sample >= 0) & (passed > 0) & ends.has_next(sample)))
     key, time, sample, between = key[keep], time[keep], sample[keep], between[keep]
     known_at = time.copy()
-    known_at[between] = ends.next_time[sample[between]]
+    known_at[between] = ends.time[sample[between] + 1]
     commit, offset, committed_at = _commits(parts, key, time)
     known = commit >= 0
     if known.any():
-        known &= ~parts.commits.deleted[commit] & ~(former[commit] & ends.newest_life[sample])
+        known &= ~parts.commits.deleted[commit] & ~(former[commit] & ends.is_newest[ends.life(sample)])
     owner, owned = _owners_at(parts, key, time)
     keep = np.flatnonzero((known | ~between) & (known_at <= until))
     if len(keep):
@@ -246,8 +246,8 @@ def _lag(
     begin, end, written = ends.start[sample], ends.end[sample], known | owned
     if between.any():  # interpolated to the next sample
         at, when = sample[between], time[between]
-        share = (when - ends.time[at]) / (ends.next_time[at] - ends.time[at])
-        end[between] += np.floor((ends.next_end[at] - ends.end[at]) * share).astype(np.int64)
+        share = (when - ends.time[at]) / (ends.time[at + 1] - ends.time[at])
+        end[between] += np.floor((ends.end[at + 1] - ends.end[at]) * share).astype(np.int64)
     reached = offset if reset is None else np.where(known, offset, begin if reset == "earliest" else end)
     behind = end - np.maximum(reached, begin)
     quality = np.where(known, np.where(between, 1, 0), 2 if reset is None else 3)
@@ -271,11 +271,11 @@ def _time_lag(ends: LogEnds, sample: Int64, time: Int64, offset: Int64, known: B
     late = np.where(known & (offset >= end), 0, -1)
     rest = np.flatnonzero(known & (late < 0))
     # Ends only rise within a life: an offset below this row's end is below the ends of all later samples.
-    mark = last_at(ends.end, ends.life_first[sample[rest]], sample[rest] + 1, offset[rest])
+    mark = last_at(ends.end, ends.life_first[ends.life(sample[rest])], sample[rest] + 1, offset[rest])
     rest, mark = rest[mark >= 0], mark[mark >= 0]
-    low, high, since = ends.end[mark], ends.next_end[mark], ends.time[mark]
-    grows = ends.has_next[mark] & (high > low)
+    low, high, since = ends.end[mark], ends.end[mark + 1], ends.time[mark]
+    grows = ends.has_next(mark) & (high > low)
     share = (offset[rest] - low) / np.where(grows, high - low, 1)
-    line = since + np.floor(share * (ends.next_time[mark] - since)).astype(np.int64)
+    line = since + np.floor(share * (ends.time[mark + 1] - since)).astype(np.int64)
     late[rest] = np.maximum(np.floor((time[rest] - np.where(grows, line, since)) / 1000).astype(np.int64), 0)
     return late

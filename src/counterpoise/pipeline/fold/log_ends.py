@@ -8,28 +8,19 @@ one folder), only the one with the largest end is used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Bool
 from counterpoise.pipeline.fold.ends_file import END, START, TIME, EndsFile
 
-__all__ = ["Column", "LogEnds", "mapped_log_ends"]
-
-Values_co = TypeVar("Values_co", covariant=True)
-
-
-class Column(Protocol[Values_co]):
-    """Values by row: an array, or an object that computes them."""
-
-    def __getitem__(self, rows: Int64, /) -> Values_co: ...
+__all__ = ["LogEnds", "mapped_log_ends"]
 
 
 @dataclass(frozen=True)
 class LogEnds:
-    """Samples of log ends, sorted by log and time."""
+    """Samples of log ends, sorted by log and time; after the last one there is a row more."""
 
     log: dict[tuple[str, int], tuple[int, int]]  # ``(topic, partition)`` -> first row and the one after the last
     instants: Int64  # Times of samples of any log, in microseconds, ascending
@@ -37,12 +28,18 @@ class LogEnds:
     time: Int64
     start: Int64
     end: Int64
-    life_first: Column[Int64]  # The first row of the same life of the same log
-    newest_life: Column[npt.NDArray[np.bool_]]  # Whether the life of the sample is the last one of its log
-    # The next sample of the same life, if `has_next`
-    next_end: Int64
-    next_time: Int64
-    has_next: Column[npt.NDArray[np.bool_]]
+    # By life: the first row, the one after the last, and whether it is the last life of its log
+    life_first: Int64
+    life_after: Int64
+    is_newest: Bool
+
+    def life(self, rows: Int64) -> Int64:
+        """The life of each sample."""
+        return np.searchsorted(self.life_first, rows, "right") - 1
+
+    def has_next(self, rows: Int64) -> Bool:
+        """Whether another sample of the same life follows, in the next row."""
+        return np.asarray(rows + 1 < self.life_after[self.life(rows)])
 
 
 def mapped_log_ends(ends: EndsFile) -> LogEnds:
@@ -54,32 +51,5 @@ def mapped_log_ends(ends: EndsFile) -> LogEnds:
     most = ends.lives_of_topics()
     newest = np.array([most[ends.logs[log][0]] for log in ends.life_log.tolist()], np.int64) == ends.life_number
     bounds = zip(ends.first.tolist(), (ends.first + ends.count).tolist(), strict=True)
-    return LogEnds(
-        log=dict(zip(ends.logs, bounds, strict=True)),
-        instants=ends.instants,
-        time=rows[:, TIME],
-        start=rows[:, START],
-        end=rows[:, END],
-        life_first=_ByLife(begins, begins),
-        newest_life=_ByLife(begins, newest),
-        next_end=rows[1:, END],
-        next_time=rows[1:, TIME],
-        has_next=_HasNext(begins, after),
-    )
-
-
-class _ByLife:
-    """A figure of the life of each sample."""
-
-    def __init__(self, begins: Int64, figures: npt.NDArray[Any]) -> None:
-        self._begins, self._figures = begins, figures
-
-    def __getitem__(self, rows: Int64, /) -> Any:
-        return self._figures[np.searchsorted(self._begins, rows, "right") - 1]
-
-
-class _HasNext(_ByLife):
-    """Whether another sample of the same life follows."""
-
-    def __getitem__(self, rows: Int64, /) -> Any:
-        return rows + 1 < super().__getitem__(rows)
+    log = dict(zip(ends.logs, bounds, strict=True))
+    return LogEnds(log, ends.instants, rows[:, TIME], rows[:, START], rows[:, END], begins, after, newest)

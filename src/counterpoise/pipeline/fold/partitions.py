@@ -84,24 +84,18 @@ class Keys(Columns):
     @classmethod
     def new(cls, group: Int64, topic: Int64, partition: Int64) -> Keys:
         """Keys without commits, stops and lag."""
-        n = len(group)
-        none, never, no, zero = np.full(n, -1), np.full(n, -NEVER), np.zeros(n, np.bool_), np.zeros(n, np.int64)
-        nothing: tuple[Any, ...] = (
-            no,
-            no,
-            none,
-            never,
-            np.full(n, np.nan),
-            never,
-            none,
-            none,
-            zero,
-            never,
-            *[none] * 4,
-            zero,
-            zero,
-        )
-        return cls(group, topic, partition, *nothing)
+        return cls(group, topic, partition, **{name: np.full(len(group), value) for name, value in _NEW_KEY.items()})
+
+
+_NEW_KEY: dict[str, Any] = {
+    **dict.fromkeys(("counted", "begun"), False),
+    **dict.fromkeys(("last_before", "lag_at", "window_at"), -NEVER),
+    **dict.fromkeys(
+        ("owner_before", "lag_owner", "lag", "window_owner", "window_committed", "window_committed_at", "window_end"), -1
+    ),
+    **dict.fromkeys(("lag_quality", "produced", "busiest"), 0),
+    "gap_before": np.nan,
+}
 
 
 class PartitionStates:

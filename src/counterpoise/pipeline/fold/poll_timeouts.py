@@ -23,7 +23,6 @@ from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.history.fold_state import restore
-from counterpoise.pipeline.history.steps import place_in_log
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["PollTimeouts", "add_last_commits"]
@@ -145,7 +144,7 @@ class PollTimeouts:
         elif kind == _MEMBER and member in self._here:
             (client, interval), left_at = self._here.pop(member), self._away.pop(member, at)
             if client is not None and interval is not None and interval > 0:
-                self._without_step.append((place_in_log(row), _Departure(-1, at, member, client, interval, left_at, by_id=True)))
+                self._without_step.append((_place(row), _Departure(-1, at, member, client, interval, left_at, by_id=True)))
 
     def add_step(self, step: Mapping[str, Any], at: int) -> None:
         """Add a finished step of the group; `at` is its time in microseconds. Later records may be added before it."""
@@ -167,7 +166,7 @@ class PollTimeouts:
     def _modern_step(self, step: Mapping[str, Any], generation: int, at: int) -> None:
         if step["kind"] == _NOBODY_LEFT:
             return
-        place = place_in_log(step)
+        place = _place(step)
         followed = [one for since, one in self._without_step if since < place]
         self._without_step = [(since, one) for since, one in self._without_step if since >= place]
         for one in followed if step["kind"] not in _ENDED else ():
@@ -233,6 +232,11 @@ def _counted(kicks: dict[str, Any], departures: Iterable[_Departure]) -> dict[st
         "interval": max(kicks["interval"], *(one.interval for one in counted)),
         "first": min(first if kicks["first"] is None else [tuple(kicks["first"]), *first]),
     }
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, int]:
+    """Log partition and offset of a record or step."""
+    return row["log_partition"], row["log_offset"]
 
 
 def _merged(before: _About, member: Mapping[str, Any]) -> _About:

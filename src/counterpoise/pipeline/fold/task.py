@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +27,6 @@ from counterpoise.pipeline.stored.writers import FileWriter
 
 __all__ = ["STATES", "ClusterFold", "fold"]
 
-_ALLOCATIONS = 100_000
 _CHUNK = 12 << 20
 """About the uncompressed size of a chunk, in bytes."""
 STATES = pa.schema([("bucket", pa.int32()), ("state", pa.binary())])
@@ -49,7 +47,6 @@ class ClusterFold:
 
 def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[str]:
     """Fold sorted blocks. Yields one manifest (JSON) per cluster that has blocks."""
-    gc.set_threshold(_ALLOCATIONS)
     plans = Plans()
     of_bucket = [one for one in clusters for _ in range(one.task.buckets)]  # buckets are numbered over all clusters
     for cluster, mine in groupby(blocks, key=lambda block: of_bucket[block.bucket]):

@@ -20,7 +20,7 @@ from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, Mode
 from counterpoise.pipeline.records.group_records import portions
 from counterpoise.pipeline.schemas import REBALANCES
 
-__all__ = ["StepsFold", "place_in_log", "rebalances", "steps_of_group"]
+__all__ = ["StepsFold", "rebalances", "steps_of_group"]
 
 _PLACE = ("log_partition", "log_offset", "log_ts")
 _CLASSIC = ("protocol_type", "protocol", "generation", "leader", "state_ts", "members", "leader_library")
@@ -129,11 +129,6 @@ _MIGRATED: dict[bool, dict[str, Any]] = {
     to_modern: {"kind": "migrated", "cause": "protocol", "left": [], "detail": f"the group was {words}"}
     for to_modern, words in ((True, "upgraded to the consumer protocol"), (False, "downgraded to the classic protocol"))
 }
-
-
-def place_in_log(row: Mapping[str, Any]) -> tuple[int, int]:
-    """Log partition and offset of a record or step."""
-    return row["log_partition"], row["log_offset"]
 
 
 def _is_migrated(step: Mapping[str, Any], following: Mapping[str, Any], to_modern: bool) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -49,10 +49,8 @@ def member_faults(value: object) -> list[str]:
     for at, member in enumerate(value.members):
         if at in repeated:
             continue
-        for name, decoded in (
-            ("subscription", _subscription(member.subscription)),
-            ("assignment", _assignment(member.assignment)),
-        ):
+        both = _decoded(decode_subscription, member.subscription), _decoded(decode_assignment, member.assignment)
+        for name, decoded in zip(("subscription", "assignment"), both, strict=True):
             if isinstance(decoded, str):
                 faults.append(f"{name} of member {member.member_id}: {decoded}")
     return faults
@@ -79,7 +77,8 @@ def _generation_columns(record: Record | Tombstone) -> dict[str, Any]:
     repeated = _repeated(value.members)
     members = [_member(value, member, sound=at not in repeated) for at, member in enumerate(value.members)]
     leading = next((member for member in members if member["member_id"] == value.leader), None)
-    form = next((read for member in value.members if isinstance(read := _assignment(member.assignment), Assignment)), None)
+    given = (_decoded(decode_assignment, member.assignment) for member in value.members)
+    form = next((one for one in given if isinstance(one, Assignment)), None)
     known = leading["library"] if leading else None
     library = known
     if value.protocol_type == "consumer" and form is not None:
@@ -121,7 +120,7 @@ def _member(value: GroupMetadataValue, member: GroupMember, *, sound: bool) -> d
         return {**row, "library": library_of(value.protocol_type, value.protocol, b"", -1, None)}
     if not sound:
         return row
-    subscription, given = _subscription(member.subscription), _assignment(member.assignment)
+    subscription, given = _decoded(decode_subscription, member.subscription), _decoded(decode_assignment, member.assignment)
     if isinstance(subscription, Subscription):
         row |= {
             "topics": list(subscription.topics),
@@ -139,18 +138,11 @@ def _member(value: GroupMetadataValue, member: GroupMember, *, sound: bool) -> d
     return row
 
 
-@lru_cache(maxsize=4096)
-def _subscription(data: bytes) -> Subscription | str:
+@lru_cache(maxsize=8192)
+def _decoded(decode: Callable[[bytes], Subscription | Assignment], data: bytes) -> Subscription | Assignment | str:
+    """The subscription or assignment in these bytes; or why they are none."""
     try:
-        return decode_subscription(data)
-    except WireError as error:
-        return str(error)
-
-
-@lru_cache(maxsize=4096)
-def _assignment(data: bytes) -> Assignment | str:
-    try:
-        return decode_assignment(data)
+        return decode(data)
     except WireError as error:
         return str(error)
 

@@ -6,7 +6,6 @@ shuffled as they are.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -36,8 +35,6 @@ from counterpoise.wire.offsets_topic.batch import CommitBatch
 
 __all__ = ["ScanSpec", "group_of", "scan"]
 
-_ALLOCATIONS = 100_000
-"""Threshold of Python's garbage collector: rows are many and form no cycles."""
 _DIFFERENT = 4_000_000
 _RISING = ("log_offset", "log_ts", "committed_offset", "commit_ts")
 _SPANNED = ("log_partition", "log_offset", "log_ts")
@@ -72,7 +69,6 @@ def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Blo
     `ScanSpec.begin` - 1, if it was read. `skipped`: there are records before `begin` or outside the window. `early`: some records
     from `begin` on are before the window.
     """
-    gc.set_threshold(_ALLOCATIONS)
     with _Scan(spec) as task:
         for batch in batches:
             yield from task.add(batch)
