@@ -185,7 +185,8 @@ def test_what_a_recording_lacks_is_a_note_and_no_finding(audited: Audited) -> No
     notes = {one["kind"]: one["n_groups"] for one in audited.result.summary["data_quality"]}
     living = [row for row in audited.table("group_report") if row["state"] != "deleted"]
     unlike = [row for row in living if row["replay_fidelity"] is not None and row["replay_fidelity"] < 1]
-    assert notes == {"low_fidelity": len(unlike)}
+    left_out = [row for row in living if row["stopped_unsampled_seconds"]]
+    assert notes == {"low_fidelity": len(unlike), "stops_without_samples": len(left_out)}
     assert not {"low_fidelity", "incomplete_history"} & {row["kind"] for row in audited.table("findings")}
 
 

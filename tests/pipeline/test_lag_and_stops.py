@@ -30,6 +30,8 @@ from counterpoise.pipeline.source.capture import CaptureFiles
 from tests.pipeline.conftest import Audited
 from tests.pipeline.rows import START
 
+NO_ENDS = mapped_log_ends(EndsFile.empty())
+
 
 def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
@@ -256,15 +258,16 @@ def lag_of(told: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None,
     return [row for one in found for row in one.written.batch(parts).to_pylist()]
 
 
-def stops(told: pa.Table, life: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    parts = partitions_of(told, life)
-    found, members = find_stops(parts, None), [*parts.members, None]
+def stops(told: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None = None) -> list[dict[str, Any]]:
+    parts, sampled = partitions_of(told, life), mapped_log_ends(samples or EndsFile.empty())
+    found, members = find_stops(parts, sampled, NEVER, None), [*parts.members, None]
     return [
         {
             "partition": int(parts.keys.partition[found.key[row]]),
             "generation": int(found.generation[row]),
             "owner_before": members[found.owner_before[row]],
             "stop_s": None if np.isnan(found.stop[row]) else float(found.stop[row]),
+            "left_out_s": float(found.left_out[row]),
             "commits_by_nobody": int(found.unowned[row]),
         }
         for row in range(len(found.key))
@@ -323,6 +326,25 @@ def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap() -> None:
     assert sum(row["commits_by_nobody"] for row in rows.values()) == 1
 
 
+@pytest.mark.parametrize(
+    ("sampled", "stop", "left_out"),
+    [
+        ((0, 2, 4, 6, 8, 16), 2.0, 6.0),  # 6 s of the 8 are missing, after the last sample
+        ((0, 2, 4, 6, 8, 12, 14, 16), 8.0, 0.0),  # twice the time before is usual
+        ((0, 2, 4, 20), 0.0, 8.0),  # the samples of all of the stop are missing
+        ((0, 2, 7, 9, 16, 18, 28), 3.0, 5.0),  # the gap from 2 to 7 s is before, and the one from 18 to 28 s after
+        ((0, 16), 8.0, 0.0),  # what is usual is not known
+        ((0, 2, 4, 6, 14, 15, 16, 20), 2.0, 6.0),  # parts of two gaps
+    ],
+)
+def test_time_without_samples_is_no_stop(tmp_path: Path, sampled: tuple[float, ...], stop: float, left_out: float) -> None:
+    """Commits every 2 s until 8 s and from 18 s on: the rebalance at 10 s costs 8 s more than usual."""
+    told = commits(*((0, s, 1) for s in (2, 4, 6, 8, 18, 20, 22)))
+    life = steps((1, "eager", "rebalance", {"a": [0]}), (10, "eager", "rebalance", {"b": [0]}))
+    (row,) = (one for one in stops(told, life, ends(tmp_path, *((0, s, 9) for s in sampled))) if one["generation"] == 2)
+    assert (row["stop_s"], row["left_out_s"]) == (stop, left_out)
+
+
 def test_nothing_stopped_of_a_topic_that_was_recreated() -> None:
     """Both partitions change hands at 10 s, when the topic is another one, and again at 20 s."""
     told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18, 24, 26) for p in (0, 1)))
@@ -343,7 +365,7 @@ def test_a_stop_without_a_commit_before_or_after_it_is_unknown_and_not_0() -> No
     seen = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, life)}
     assert seen == {(0, 1): None, (1, 1): None, (0, 2): 2.0, (1, 2): None, (0, 3): None, (1, 3): None}
     parts = partitions_of(told, life)
-    found = find_stops(parts, None)
+    found = find_stops(parts, NO_ENDS, NEVER, None)
     row = summed_up(parts, chosen(found, found.generation == 3))
     assert (row["stopped_partition_seconds"], row["longest_stop_seconds"], row["longest_stop_generation"]) == (None, None, None)
 
@@ -359,7 +381,7 @@ def test_partitions_with_commits_by_nobody_are_named_those_with_most_first() -> 
     )
     outside = [*((p, s, 1) for p in range(7) for s in (40, 41)), (6, 42, 1), (2, 11, 1), (2, 12, 1)]
     parts = partitions_of(commits(*((p, 5, 1) for p in range(8)), *outside), life)
-    found = find_stops(parts, None)
+    found = find_stops(parts, NO_ENDS, NEVER, None)
     told = summed_up(parts, found)
     named = [(one["topic"], one["partition"], one["commits"]) for one in told["unowned_commits"]]
     assert named == [("t", 2, 4), ("t", 6, 3), ("t", 0, 2), ("t", 1, 2), ("t", 3, 2)]

@@ -123,7 +123,7 @@ def test_the_overview_shows_the_numbers_of_the_summary(page):
     ]
     assert (
         page.all("h1")[0].text()
-        == "6 groups made 11 rebalances in 10 min: 2 actions, 1 of them critical, would save 12 of 0 stopped partition-seconds."
+        == "6 groups made 11 rebalances in 10 min: 2 actions, 1 of them critical, would save 12 of 270 stopped partition-seconds."
     )
     assert "23,844 commits and 48 commit tombstones, 156 group generations and 2 group tombstones" in page.text()
     assert "3 commits were aborted" in page.text()

@@ -171,7 +171,8 @@ GROUP_REPORT = _table(
         state string, seconds double, partitions int, since timestamp, lag bigint, lost bigint,
         produced_per_second double, consumed_per_second double, seconds_left double>>,
     unhealthy array<struct<
-        state string, topic string, partition int, client_id string, since timestamp, lag bigint, lost bigint>>""",
+        state string, topic string, partition int, client_id string, since timestamp, lag bigint, lost bigint>>,
+    stopped_unsampled_seconds double""",
 )
 
 _ERA = """seconds double, rebalances int, rebalances_per_day double, moved int, moved_per_day double, stopped_seconds double,

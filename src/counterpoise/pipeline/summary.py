@@ -22,7 +22,7 @@ MOST_GROUPS = 20
 """Maximal number of groups of an action in the summary; the table has all."""
 
 Manifest: TypeAlias = Mapping[str, Any]
-_COUNTS = ("n", "members", "compared", "matched", "fidelity_below_one", "cut", "polled")
+_COUNTS = ("n", "members", "compared", "matched", "fidelity_below_one", "cut", "polled", "unsampled")
 _GROUPS = ("group_type", "protocol", "state", *_COUNTS)
 """The figures of groups in the manifest of a fold task, by type, protocol and state."""
 
@@ -76,6 +76,7 @@ def summarize(counted: Mapping[str, Any], folded: Sequence[Manifest], found: Map
         **{name: counted[name] for name in ("from", "to", "sampled_from", "sampled_to", "records")},
         **_of_groups(groups),
         "rebalances": _rebalances(row for one in folded for row in one["steps"]),
+        "stopped_partition_seconds": sum(one["stopped_ms"] for one in folded) / 1000,
         "strategies": _strategies(folded),
         "actions": found["actions"],
         "findings": _findings(found),
@@ -132,6 +133,10 @@ _QUALITY = {
     ),
     "incomplete_history": ("cut", "compaction removed older generations; record continuously: counterpoise capture --follow"),
     "polled": ("polled", "two rebalances between two polls count as one or none; poll more often: capture --poll-every"),
+    "stops_without_samples": (
+        "unsampled",
+        "part of their stops is in time without samples of log ends, when the broker or the capture was away: it is left out",
+    ),
 }
 """Kind of a note on data quality -> its column of `_COUNTS`, and its text."""
 

@@ -77,13 +77,14 @@ def headline(summary: Row, period: tuple[int, int]) -> str:
     """The verdict: the whole audit in one sentence."""
     actions = summary["actions"]
     critical = sum(action["severity"] == "critical" for action in actions)
-    stopped = sum(run["stopped_seconds"] or 0 for run in summary["strategies"] if run["strategy"] == "observed")
     saved = sum(action["saved_seconds"] for action in actions)
     outcome = (
         plural(len(actions), "action") + (f", {critical} of them critical," if critical else "") if actions else "nothing to do"
     )
     if round(saved):
-        outcome += f" would save {count(round(saved))} of {count(round(stopped))} stopped partition-seconds"
+        outcome += (
+            f" would save {count(round(saved))} of {count(round(summary['stopped_partition_seconds']))} stopped partition-seconds"
+        )
     lasted = duration((period[1] - period[0]) / 1000).replace(" ", "\u00a0")
     return (
         f"{plural(summary['groups']['total'], 'group')} made {plural(summary['rebalances']['total'], 'rebalance')} "

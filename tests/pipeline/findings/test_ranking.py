@@ -40,7 +40,7 @@ def test_findings_and_actions_are_ranked_over_all_clusters_and_stored_by_cluster
         files = [str(tmp_path / f"{name}-{at}.parquet") for name in ("findings", "actions")]
         for file, batch, schema in zip(files, batches, (FINDINGS, ACTION_PARTS), strict=True):
             pq.write_table(pa.Table.from_batches([batch], schema=schema), file)
-        folded.append({"cluster": "default", "findings": files[0], "actions": files[1], "stopped": [["observed", "replay", 500]]})
+        folded.append({"cluster": "default", "findings": files[0], "actions": files[1], "stopped_ms": 500})
     ranked = rank_all(folded, NewFiles(str(tmp_path), 1), {"default": 0, "west": 0})
     assert [(row["cluster"], row["kind"], row["group_id"]) for row in ranked["top"]] == RANKED
     assert [row["rank"] for row in ranked["top"]] == [1, 2, 3, 4, 5]
@@ -54,6 +54,6 @@ def test_findings_and_actions_are_ranked_over_all_clusters_and_stored_by_cluster
 
 
 def test_without_findings_nothing_is_written(tmp_path: Path) -> None:
-    folded: list[dict[str, Any]] = [{"cluster": "c", "findings": None, "actions": None, "stopped": []}]
+    folded: list[dict[str, Any]] = [{"cluster": "c", "findings": None, "actions": None, "stopped_ms": 0}]
     ranked = rank_all(folded, NewFiles(str(tmp_path), 1), {"c": 0})
     assert ranked == {"tables": {}, "kinds": {}, "accepted": 0, "top": [], "actions": []}

@@ -45,6 +45,22 @@ def test_updates_that_know_no_later_sample_do_so_too(history: History) -> None:
     assert cut == whole
 
 
+def test_a_stop_waits_for_the_sample_that_shows_the_time_without_samples() -> None:
+    """Commits stop at 4 s and go on at 12 s, three steps follow, and no sample comes between 4 s and 20 s."""
+
+    def step(time: int, owner: int) -> Step:
+        return Step(time * 1_000_000, "g", "rebalance", "eager", (owner,) * 4, (), False, False)
+
+    sampled = [Sample(time * 1_000_000, (40,) * 4) for time in (0, 2, 4, 20, 22)]
+    commits = [Commit(time * 1_000_000, "g", 0, time, None) for time in (2, 3, 4, 12, 13)]
+    events: list[Event] = [*sampled, *commits, step(1, 0), *(step(time, 1) for time in range(11, 19, 2))]
+    history = History(tuple(sorted(events, key=lambda one: one.time)), None, None)
+    whole, cut = folded(history), folded(history, range(1, len(events)), updates=True)
+    stops = whole.figures["g"][3]
+    assert (stops["stopped_partition_seconds"], stops["stopped_unsampled_seconds"]) == (0, 4 * 7)
+    assert cut.figures == whole.figures
+
+
 @pytest.mark.parametrize(("protocol", "back"), [("eager", 1), ("server", 0)], ids=["its client came back", "its id came back"])
 def test_a_member_that_polled_too_late_is_counted_once_wherever_the_log_is_cut(protocol: str, back: int) -> None:
     """Member a commits at 2 ms and leaves at 9 ms; it comes back, and what it had is known after three further steps."""
@@ -58,6 +74,9 @@ def test_a_member_that_polled_too_late_is_counted_once_wherever_the_log_is_cut(p
     whole, cut = folded(history), folded(history, range(1, len(history.events)), saved=True)
     assert whole.figures["g"][-1]["poll_kicks"] == 1
     assert cut.figures == whole.figures
+    sampled = replace(history, events=(Sample(0, (1,) * 4), *history.events, Sample(30_000, (9,) * 4)))
+    cut = folded(sampled, range(1, len(sampled.events)), updates=True)
+    assert cut.figures == folded(sampled).figures, "stops become known with the last sample"
 
 
 def test_a_change_has_the_stops_and_the_lag_of_both_its_sides_wherever_the_log_is_cut() -> None:

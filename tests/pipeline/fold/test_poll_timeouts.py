@@ -8,6 +8,7 @@ import pytest
 
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
+from counterpoise.pipeline.scan.aggregation import NEVER
 
 SECOND = 1_000_000
 
@@ -162,7 +163,7 @@ def test_a_departure_is_dropped_when_its_client_is_not_back_in_time_and_counted_
     for second in (110, 120, 170):
         assert found.departures.keys() >= {(100 * SECOND, "m-1")}
         found.add_step({**left, "generation": second, "left": [], "joined": []}, second * SECOND)
-        found.count_final()
+        found.count_final(NEVER)
     assert found.departures == {}
     assert again(found).figures["poll_kicks"] == 1
 
@@ -185,6 +186,6 @@ def test_under_kip_848_a_silent_member_is_waited_for_a_week(days: int, kicks: in
         found.add_step({**step, "log_offset": 2 * offset + 1}, max(second, 200) * SECOND)
         for key in found.departures:
             found.departures[key].add_commit(10 * SECOND)
-        found.count_final()
+        found.count_final(NEVER)
         found = again(found)
     assert found.figures.get("poll_kicks") == kicks

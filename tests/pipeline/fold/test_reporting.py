@@ -116,4 +116,4 @@ def test_a_better_strategy_is_suggested_and_found_and_groups_are_counted_by_kind
     kinds = ReportTotals()
     kinds.add(report)
     kinds.add(report)
-    assert kinds.manifest["groups"] == [["classic", "range", "stable", 2, 8, 8, 6, 2, 0, 0]]
+    assert kinds.manifest["groups"] == [["classic", "range", "stable", 2, 8, 8, 6, 2, 0, 0, 0]]

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from counterpoise.pipeline.findings import Finding, findings_of
 from counterpoise.pipeline.findings.actions import parts_of, ranked
 from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
-from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
 from counterpoise.pipeline.storage.files import parquet_file
@@ -72,7 +71,7 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
     top: list[dict[str, Any]] = []
     stopped, files, parts, accepted = Counter[str](), list[str](), list[str](), 0
     for one in folded:
-        stopped[one["cluster"]] += sum(ms for *run, ms in one["stopped"] if run == [OBSERVED, REPLAY])
+        stopped[one["cluster"]] += one["stopped_ms"]
         files += [one["findings"]] if one["findings"] else []
         parts += [one["actions"]] if one["actions"] else []
     with ExitStack() as stack:

@@ -120,7 +120,9 @@ def _silence(row: Row) -> str:
     longest = (
         f", the longest {row['longest_stop_seconds']:,.1f} s in generation {row['longest_stop_generation']}" if stopped else ""
     )
-    return f"{stopped:,.0f} partition-seconds without a commit beyond the usual gap{longest}"
+    left_out = row["stopped_unsampled_seconds"]
+    more = f"; {left_out:,.0f} more without samples are left out" if left_out else ""
+    return f"{stopped:,.0f} partition-seconds without a commit beyond the usual gap{longest}{more}"
 
 
 def failed_generations(row: Row) -> Finding | None:

@@ -169,7 +169,7 @@ class Bucket:
             for replay in group.replay(replay_until, lookup.at):
                 rows.add_replay(replay)
         watermarks = None if until is None else parts.watermarks(ends, until, complete=spec.watermark == NEVER)
-        stops = find_stops(parts, watermarks)
+        stops = find_stops(parts, ends, limit, watermarks)
         figures = {name: group.stops for name, group in self.groups.items()}
         add_stops(figures, parts, stops)
         changes.add_stops(eras, parts, stops)
@@ -177,7 +177,7 @@ class Bucket:
         if watermarks is not None and until is not None:
             self._add_replays(rows)
             for group in self.groups.values():
-                group.timeouts.count_final()
+                group.timeouts.count_final(until)
             parts.compact(watermarks, until)
         return stops
 

@@ -33,7 +33,7 @@ class StopFigures:
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.known = False
-        self.stopped = self.unowned = 0
+        self.stopped = self.left_out = self.unowned = 0
         self.worst: list[Any] | None = None
         self.by_partition: Counter[tuple[str, int]] = Counter()
         self.most: list[int] | None = None
@@ -55,6 +55,7 @@ class StopFigures:
             "longest_stop_seconds": None if worst is None else -worst[0],
             "longest_stop_generation": None if worst is None or worst[1] < 0 else worst[1],
             "longest_stop_ts": None if worst is None else worst[2],
+            "stopped_unsampled_seconds": None if worst is None else self.left_out / 1_000_000,
             "commits_without_owner": self.unowned,
             "partitions_without_owner": len(self.by_partition),
             "unowned_commits": [{"topic": topic, "partition": at, "commits": n} for (topic, at), n in most],
@@ -74,9 +75,10 @@ def add_stops(of: Mapping[str, StopFigures], parts: PartitionStates, stops: Stop
         figures, longest = of[groups[stops.group[row]]], [-float(stops.stop[row]), int(stops.generation[row]), int(stops.at[row])]
         figures.worst = longest if figures.worst is None else min(figures.worst, longest)
     # Whole microseconds: a sum of fractions would depend on the order of rows.
-    stopped = np.floor(stops.stop[known] * 1_000_000 + 0.5).astype(np.int64)
+    stopped, left_out = (np.floor(one[known] * 1_000_000 + 0.5).astype(np.int64) for one in (stops.stop, stops.left_out))
     counted = np.flatnonzero(stops.counted)
-    for name, rows, values in (("stopped", known, stopped), ("unowned", counted, stops.unowned[counted])):
+    sums_of = (("stopped", known, stopped), ("left_out", known, left_out), ("unowned", counted, stops.unowned[counted]))
+    for name, rows, values in sums_of:
         sums = np.zeros(n, np.int64)
         np.add.at(sums, stops.group[rows], values)
         for group in np.flatnonzero(sums).tolist():

@@ -14,8 +14,9 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, first_of_runs
 from counterpoise.pipeline.fold.health_owners import Owners
-from counterpoise.pipeline.fold.health_rules import FEW, MANY, WAITING
+from counterpoise.pipeline.fold.health_rules import MANY, WAITING
 from counterpoise.pipeline.fold.health_state import Matrix, Points, Seen
+from counterpoise.pipeline.fold.log_ends import time_without_samples
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.lag import Samples
@@ -113,7 +114,7 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
     gone = gone_at(last, usual, instants)
     gone = np.where((gone < time) & was_known, gone, np.nan)
     fresh = (committed < 0) | ~was_known | ~np.isnan(gone) | (end < was_end) | (start < was_start)
-    missing = np.where((every > FEW * usual) & ~fresh, every - usual, 0.0)
+    missing = np.where(fresh, 0.0, time_without_samples(every, usual))
     total = np.cumsum(missing)
     skipped = total - latest(first, total - missing - was.skipped[rows.key], was.skipped)
     clock, last_clock = time - skipped, last - skipped + missing

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool
+from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.ends_file import END, START, TIME, EndsFile
+from counterpoise.pipeline.fold.health_rules import FEW
 
-__all__ = ["LogEnds", "mapped_log_ends"]
+__all__ = ["LogEnds", "mapped_log_ends", "time_without_samples"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,22 @@ class LogEnds:
     def has_next(self, rows: Int64) -> Bool:
         """Whether another sample of the same life follows, in the next row."""
         return np.asarray(rows + 1 < self.life_after[self.life(rows)])
+
+    def time_without_samples(self, begin: Int64, end: Int64) -> Float:
+        """How much of the time from `begin` to `end` the cluster's samples are missing, in microseconds."""
+        every = np.diff(self.instants)
+        missing = time_without_samples(every[1:], every[:-1])
+        gaps = np.flatnonzero(missing)
+        since, missing = self.instants[1:-1][gaps], missing[gaps]
+        total = np.cumsum(missing)
+        times = np.append(0, np.stack((since, since + missing), 1))
+        sums = np.append(0, np.stack((total - missing, total), 1))
+        return np.asarray(np.interp(end, times, sums) - np.interp(begin, times, sums))
+
+
+def time_without_samples(every: Float | Int64, usual: Float | Int64) -> Float:
+    """The part of the time between two samples in which samples are missing; `usual`: the time between the two before."""
+    return np.where(every > FEW * usual, every - usual, 0.0)
 
 
 def mapped_log_ends(ends: EndsFile) -> LogEnds:

@@ -149,7 +149,7 @@ class PollTimeouts:
     def add_step(self, step: Mapping[str, Any], at: int) -> None:
         """Add a finished step of the group; `at` is its time in microseconds. Later records may be added before it."""
         self._expire(at)
-        self._times = [*self._times, at][-FOLLOWING:]
+        self._times.append(at)
         generation = -1 if step["generation"] is None else step["generation"]
         if step["group_type"] == _MODERN:
             self._modern_step(step, generation, at)
@@ -192,14 +192,16 @@ class PollTimeouts:
         for _, one in self._without_step:
             one.back |= by_id and one.member == name
 
-    def count_final(self) -> None:
+    def count_final(self, until: int) -> None:
         """Count or drop the departures that no later record changes, after `add_last_commits`.
 
-        The last commit before a step is final when `FOLLOWING` later steps are folded (see `OwnerSpans.closed`).
+        The last commit before a step is final when `FOLLOWING` later steps up to `until` are folded (see `find_stops`).
         """
-        if self.departures and len(self._times) == FOLLOWING:
+        known = [at for at in self._times if at <= until][-FOLLOWING:]
+        self._times = [*known, *(at for at in self._times if at > until)]
+        if self.departures and len(known) == FOLLOWING:
             for key, one in list(self.departures.items()):
-                if one.at < min(self._times) and (one.back or not one.silent):
+                if one.at < min(known) and (one.back or not one.silent):
                     del self.departures[key]
                     self._kicks = _counted(self._kicks, [one])
             self._index()

@@ -72,6 +72,7 @@ class ReportTotals:
 
     def __init__(self) -> None:
         self._stopped: Counter[tuple[str, str]] = Counter()
+        self._stopped_ms = 0
         self._kinds: dict[tuple[str, str | None, str], list[int]] = {}
 
     def add(self, report: pa.RecordBatch) -> None:
@@ -80,19 +81,21 @@ class ReportTotals:
             if run["stopped_seconds"] is not None:
                 self._stopped[run["strategy"], run["mode"]] += int(run["stopped_seconds"] * 1000 + 0.5)
         names = ["group_type", "protocol", "state", "distinct_members", "compared_generations", "replay_fidelity"]
-        columns = (report.column(name).to_pylist() for name in [*names, "complete", "polled"])
-        for *kind, members, compared, share, complete, polled in zip(*columns, strict=True):
+        names += ["complete", "polled", "stopped_partition_seconds", "stopped_unsampled_seconds"]
+        columns = (report.column(name).to_pylist() for name in names)
+        for *kind, members, compared, share, complete, polled, stopped, unsampled in zip(*columns, strict=True):
             matched = 0 if share is None or compared is None else int(share * compared + 0.5)
             fidelity_below_one = share is not None and share < 1
-            sums = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 7)
-            partial = (complete is False and not polled, bool(polled))
+            sums = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 8)
+            partial = (complete is False and not polled, bool(polled), bool(unsampled))
             sums[:] = map(sum, zip(sums, (1, members or 0, compared or 0, matched, fidelity_below_one, *partial), strict=True))
+            self._stopped_ms += int((stopped or 0) * 1000 + 0.5)
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """`stopped`: milliseconds by strategy and mode. `groups`: by type, protocol and state, the number of groups and members,
-        of compared and of matching generations, of groups in which some generation did not match, of groups whose older
-        history is missing, and of groups that were polled.
+        """`stopped`: milliseconds by strategy and mode. `stopped_ms`: those of all groups. `groups`: by type, protocol and state,
+        the number of groups and members, of compared and of matching generations, of groups in which some generation did not
+        match, of groups whose older history is missing, that were polled, and that have stops without samples.
         """
         groups = [[*key, *figures] for key, figures in self._kinds.items()]
-        return {"groups": groups, "stopped": [[*key, ms] for key, ms in self._stopped.items()]}
+        return {"groups": groups, "stopped": [[*key, ms] for key, ms in self._stopped.items()], "stopped_ms": self._stopped_ms}

@@ -2,8 +2,8 @@
 
 The offsets topic does not record the start of a rebalance. It records the last commit of the old owner and the first commit of
 the new one (on any of its partitions, because a partition without traffic has no commits). A stop is the time between the two
-less the usual gap between commits. Commits count as the owner's up to the third step after the one that assigned the partition;
-later commits are in the number of commits only.
+less the usual gap between commits, and less the time without samples, in which the broker may have been away. Commits count as
+the owner's up to the third step after the one that assigned the partition; later commits are in the number of commits only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs
-from counterpoise.pipeline.fold.ownership import FOLLOWING
+from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.scan.aggregation import NEVER
 
@@ -37,7 +37,9 @@ class Stops:
     # The owner before (-1: none), and the time of its last commit (-NEVER: none)
     owner_before: Int64
     last_before: Int64
-    stop: Float  # Seconds; nan if it did not stop, or one of the two commits is missing
+    # Seconds, and those left out, because they are without samples; nan: it did not stop, or one of the two commits is missing
+    stop: Float
+    left_out: Float
     # Number of commits after the step, and of those without an owner
     commits: Int64
     unowned: Int64
@@ -61,12 +63,13 @@ class _CommitsBySpan(Columns):
     unowned: Int64
 
 
-def find_stops(parts: PartitionStates, watermarks: Int64 | None) -> Stops:
+def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: Int64 | None) -> Stops:
     """The stops that became known, in O(n log n) of spans and commits in the state; marks them as timed in the state.
 
     `watermarks` is a result of `PartitionStates.watermarks`; None: no record follows, so every stop is known.
 
-    A stop is known when `FOLLOWING` steps have followed (`OwnerSpans.closed`). Spans of one owner and step share their first and
+    A stop is known when `FOLLOWING` steps have followed (`OwnerSpans.closed`), and all samples up to the last of them are known,
+    those up to `until`. Spans of one owner and step share their first and
     last commit, and the smallest of their mean gaps, in seconds. The last commit before a span comes from the nearest earlier
     span of the partition that has one, or from `Keys` if that span is no longer in the state; a recreated topic has none.
     """
@@ -96,7 +99,9 @@ def find_stops(parts: PartitionStates, watermarks: Int64 | None) -> Stops:
     both = (first != NEVER) & (last_before != -NEVER)
     silence = np.where(both, first / 1e6 - last_before / 1e6, np.nan)
     stopped = both & has_span & (owner_before >= 0) & (_pick(spans.eager, at) | (owner != owner_before))
-    closed = np.where(has_span, _pick(spans.closed, at) != NEVER, parts.n_steps[group] >= FOLLOWING)
+    stop = np.where(stopped, np.maximum(silence - usual, 0.0), np.nan)
+    left_out = np.minimum(stop, ends.time_without_samples(last_before, first) / 1e6)
+    closed = np.where(has_span, _pick(spans.closed, at), parts.third_step[group]) <= until
     following = np.full(len(at), NEVER)
     following[:-1] = np.where(by_span.key[1:] == by_span.key[:-1], time[1:], NEVER)
     final = watermarks is None
@@ -107,7 +112,8 @@ def find_stops(parts: PartitionStates, watermarks: Int64 | None) -> Stops:
         at=time,
         owner_before=owner_before,
         last_before=last_before,
-        stop=np.where(stopped, np.maximum(silence - usual, 0.0), np.nan),
+        stop=stop - left_out,
+        left_out=left_out,
         commits=by_span.commits,
         unowned=by_span.unowned,
         timed=(closed | final) & ~timed_before,
@@ -117,7 +123,7 @@ def find_stops(parts: PartitionStates, watermarks: Int64 | None) -> Stops:
         timed = spans.timed.copy()
         timed[at[stops.timed & has_span]] = True
         parts.spans = replace(spans, timed=timed)
-        _update_keys(parts, stops, stops.timed & recreated, known, values)
+        _update_keys(parts, stops, until, stops.timed & recreated, known, values)
     return stops
 
 
@@ -125,14 +131,14 @@ _NOTHING = {"last_before": -NEVER, "owner_before": -1, "gap_before": np.nan}
 
 
 def _update_keys(
-    parts: PartitionStates, stops: Stops, recreated: Bool, known: Mapping[str, Bool], values: Mapping[str, Any]
+    parts: PartitionStates, stops: Stops, until: int, recreated: Bool, known: Mapping[str, Bool], values: Mapping[str, Any]
 ) -> None:
     """Update `Keys` with the last owner, commit and gap of spans that are timed; a recreated topic starts again without them."""
     keys, rows = parts.keys, np.arange(len(stops.key))
     counted, reset = keys.counted.copy(), np.full(len(keys.group), -1)
     counted[stops.key[stops.counted & (stops.commits > 0)]] = True
     reset[stops.key[recreated]] = rows[recreated]  # of several rows of a key the last one wins
-    changed: dict[str, Any] = {"begun": keys.begun | (parts.n_steps[keys.group] >= FOLLOWING), "counted": counted}
+    changed: dict[str, Any] = {"begun": keys.begun | (parts.third_step[keys.group] <= until), "counted": counted}
     for name, nothing in _NOTHING.items():
         column = np.where(reset >= 0, nothing, getattr(keys, name))
         mine = np.flatnonzero(stops.timed & known[name] & (rows >= reset[stops.key]))
