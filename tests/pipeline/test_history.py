@@ -48,6 +48,23 @@ def test_a_client_that_is_back_within_a_minute_was_restarted() -> None:
     assert summed(*flapping(5, 70.0))["restarts"] == 0
 
 
+def test_rebalances_of_restarts_are_those_in_which_no_other_client_joined() -> None:
+    """The first join of b is none, nor is its last leave: it comes four times more, and has left before."""
+    assert summed(*flapping(5, 3.0))["restart_rebalances"] == 8
+    assert summed(*flapping(5, 70.0))["restart_rebalances"] == 0
+    a, b, c = (member(f"{name}-1", {"t": [at]}) for at, name in enumerate("abc"))
+    again = [member(f"{name}-2", {"t": [at]}) for at, name in enumerate("abc")]
+    begin = [created(), generation(1, a, b)]
+    assert summed(*begin, generation(2, *again[:2], seconds=5))["restart_rebalances"] == 1, "two restarts, one rebalance"
+    assert summed(*begin, generation(2, again[0], again[1], c, seconds=5))["restart_rebalances"] == 0, "c joins anyway"
+    left = [*begin, generation(2, c, seconds=5)]
+    assert summed(*left, generation(3, c, *again[:2], seconds=9))["restart_rebalances"] == 1, "c came as a and b left"
+    both = [created(), generation(1, a, b, c), generation(2, c, seconds=5)]
+    assert (
+        summed(*both, generation(3, c, again[0], seconds=9), generation(4, c, *again[:2], seconds=12))["restart_rebalances"] == 3
+    )
+
+
 def test_who_left_and_came_back_most_is_named() -> None:
     told = summed(*flapping(5, 3.0))
     assert (told["restart_clients"], told["leave_clients"]) == (["b"], ["b"])

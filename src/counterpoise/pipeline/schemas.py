@@ -172,7 +172,7 @@ GROUP_REPORT = _table(
         produced_per_second double, consumed_per_second double, seconds_left double>>,
     unhealthy array<struct<
         state string, topic string, partition int, client_id string, since timestamp, lag bigint, lost bigint>>,
-    stopped_unsampled_seconds double""",
+    stopped_unsampled_seconds double, restart_rebalances int""",
 )
 
 _ERA = """seconds double, rebalances int, rebalances_per_day double, moved int, moved_per_day double, stopped_seconds double,
@@ -197,7 +197,8 @@ ACTIONS = _table(
 )
 ACTION_PARTS = _table(
     f"cluster string, group_id string, kind string, target string, now string, severity string, score double, {_SAVED}",
-    "findings array<string>, saved_moves_per_day double, amount double, lost bigint, members int",
+    "findings array<string>, saved_moves_per_day double, amount double, lost bigint, members int, full_stop boolean",
+    "by_broker boolean",
     "config array<struct<library string, lines string>>",
 )
 """What a group contributes to an action; not a table."""

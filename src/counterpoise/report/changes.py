@@ -12,7 +12,7 @@ __all__ = ["FIGURES", "change_words"]
 FIGURES = (
     ("rebalances", "Rebalances"),
     ("moved", "Moved"),
-    ("stopped_seconds", "Stopped"),
+    ("stopped_seconds", "Stopped, partition-s"),
     ("lag_mean", "Mean lag"),
 )
 """Figures of an era, and their titles."""
@@ -34,9 +34,7 @@ def change_words(rows: Iterable[Row], period: tuple[int, int]) -> list[Row]:
 
 
 def _figure(row: Row, name: str) -> str:
-    words = {"stopped_seconds": seconds, "lag_mean": lambda value: number(value if value is None else round(value))}.get(
-        name, rounded
-    )
+    words = (lambda value: number(value if value is None else round(value))) if name == "lag_mean" else rounded
     daily = f"{name}_per_day"
     if all(row[era].get(daily) is not None for era in ("before", "after")):
         return f"{_pair(row, daily, words)} a day"

@@ -19,6 +19,7 @@ from counterpoise.report.words import (
     percent,
     phrase,
     plural,
+    rounded,
     slug,
     visible,
     visible_lines,
@@ -134,7 +135,6 @@ def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
         for cause, n in sorted(group["causes"].items(), key=lambda kv: (-kv[1], kv[0]))
         if n
     )
-    stopped = group["stopped_partition_seconds"]
     made = [
         Figure("rebalances", count(group["rebalances"]), causes),
         Figure(
@@ -149,7 +149,7 @@ def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
             f"{count(group['needless_moves'])} needlessly" if group["needless_moves"] else "",
         ),
         Figure("leader's wait", duration(p50), f"median; longest {duration(worst)}") if worst is not None else None,
-        Figure("stopped", duration(stopped * 1000), "partition time without a commit") if stopped else None,
+        _stopped(group),
         Figure(
             "commits",
             count(group["commits"]),
@@ -159,6 +159,14 @@ def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
         _sizing(group),
     ]
     return [figure for figure in made if figure is not None and figure.value != UNKNOWN]
+
+
+def _stopped(group: Row) -> Figure | None:
+    stopped, left_out = group["stopped_partition_seconds"], group["stopped_unsampled_seconds"]
+    if not stopped and not left_out:
+        return None
+    more = f"; {rounded(left_out)} without samples are left out" if left_out else ""
+    return Figure("stopped, partition\u2011s", rounded(stopped), f"without a commit because of rebalances{more}")
 
 
 def _sizing(group: Row) -> Figure | None:

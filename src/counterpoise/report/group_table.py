@@ -21,7 +21,7 @@ _WORST_FIRST = STATES[::-1]
 
 COLUMNS = (
     ("findings", "Findings", "findings of the group, and the severity of the worst"),
-    ("stopped", "Stopped, s", "partition-seconds in which nobody committed because of a rebalance"),
+    ("stopped", "Stopped, partition\u2011s", "partition-seconds in which nobody committed because of a rebalance"),
     ("lag", "Lag", "records behind at the last sample; \u2248: not exact everywhere"),
     ("time_lag", "Time lag, s", "time since the committed offset was the log end, of the partition with the largest one"),
     ("members", "Members", "members now, of the most there were"),
@@ -109,7 +109,7 @@ def _cells(group: Row, found: int, late: float | None) -> dict[str, Cell]:
     )
     now, peak, failed = group["members_now"], group["members_peak"], group["failed_generations"]
     return {
-        "findings": cell(found, count(found) if found else "none"),
+        "findings": Cell(count(found) if found else "none", str(found)),
         "stopped": cell(stopped, rounded(stopped)),
         "lag": cell(lag, number(lag) if lag is None or group["lag_quality"] == "exact" else f"\u2248 {number(lag)}"),
         "time_lag": cell(late, rounded(late)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from counterpoise.report.history import Row
-from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, seconds, visible
+from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, rounded, visible
 
 __all__ = [
     "Bar",
@@ -151,7 +151,7 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
             "mode": "" if row["strategy"] == "observed" else phrase(row["mode"]),
             "moved": bar(row, "moved"),
             "revoked": bar(row, "revoked"),
-            "stopped": seconds(row.get("stopped_seconds")) if with_stops else "",
+            "stopped": _stopped(row) if with_stops else "",
             "spread": count(row.get("spread_peak")),
             "topic_spread": count(row.get("topic_spread_peak")),
             "balanced": f"{count(row['balanced'])} of {count(row['generations'])}" if row["balanced"] is not None else UNKNOWN,
@@ -161,6 +161,12 @@ def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, 
         }
         for row in listed
     ]
+
+
+def _stopped(row: Row) -> str:
+    """Partition-seconds; those of strategies are predicted."""
+    seconds = row.get("stopped_seconds")
+    return rounded(seconds) if seconds is None or row["strategy"] == "observed" else f"\u2248 {rounded(seconds)}"
 
 
 def _over(ratio: float | None) -> str:

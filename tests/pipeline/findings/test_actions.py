@@ -65,9 +65,7 @@ def parts(rows: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
 def stopped(rows: list[dict[str, Any]]) -> dict[str, float]:
     seconds = dict.fromkeys(sorted({row["cluster"] for row in rows}), 0.0)
     for row in rows:
-        seconds[row["cluster"]] += sum(
-            one.get("stopped_seconds") or 0.0 for one in row["strategies"] or () if one["strategy"] == "observed"
-        )
+        seconds[row["cluster"]] += row["stopped_partition_seconds"] or 0.0
     return seconds
 
 
@@ -158,7 +156,10 @@ def test_groups_come_in_the_order_of_what_they_save_and_equal_lines_of_configura
     assert [group["group_id"] for group in one["groups"]] == ["g1", "rd", "g2", "g0"]
     assert [(block["library"], block["n_groups"]) for block in one["config"]] == [("java", 3), ("librdkafka", 1)]
     assert [[group["group_id"] for group in block["groups"]] for block in one["config"]] == [["g1", "g2", "g0"], ["rd"]]
-    assert one["cost"] == "rolling restarts: two (3 groups), one (1 group)"
+    assert one["cost"] == "rolling restarts: two (3 groups); a stop of all members (1 group)"
+    assert one["restarts"] == 6
+    (alone,) = actions(rows[-1:])
+    assert (alone["cost"], alone["restarts"]) == ("a stop of all members", 0)
     static = actions([healthy(group_id=name, libraries=[name], **CASES["static_membership"]) for name in ("java", "librdkafka")])
     assert [(block["library"], block["n_groups"]) for block in static[0]["config"]] == [("java, librdkafka", 2)]
 
@@ -223,10 +224,30 @@ def test_groups_of_brokers_and_of_libraries_without_a_common_strategy_are_in_one
     uneven = healthy(**CASES["unbalanced"]) | {"protocol": "range", "suggested_strategy": None}
     broker = uneven | {"group_id": "b", "group_type": "consumer", "protocol_kind": "server", "libraries": None}
     (one,) = actions([broker, uneven | {"group_id": "m", "libraries": ["aiokafka", "librdkafka"]}])
-    assert (one["kind"], one["title"]) == ("switch_strategy", "Switch 2 groups from range to another assignor")
+    assert (one["kind"], one["title"]) == (
+        "switch_strategy",
+        "Switch 2 groups from range to another assignor or one client library",
+    )
     lines = {block["library"]: block["lines"] for block in one["config"]}
     assert lines["KIP-848"].startswith("the broker has an assignor for that")
     assert "use one client library for all members first" in lines["aiokafka, librdkafka"]
+
+
+def test_only_rebalances_of_restarts_are_avoided_and_late_polls_are_not_counted_twice() -> None:
+    """Five restarts of two clients at a time; a late poll that is back within a minute is a restart, too."""
+    restarted = CASES["static_membership"] | {"restart_rebalances": 3, "rebalances": 9}
+    for changes, avoided in (({}, 3), (CASES["polled_too_late"], 4), (CASES["polled_too_late"] | {"poll_kicks": 1}, 3)):
+        (one,) = actions([healthy(libraries=["java"], **restarted | changes)])
+        assert one["saved_rebalances"] == avoided
+    (storm,) = actions([healthy(**CASES["storm"])])
+    assert (storm["saved_rebalances"], storm["saves"]) == (0, "no saving that can be counted"), "all of them are first joins"
+
+
+def test_librdkafka_beside_another_library_stops_between_the_restarts_of_the_others() -> None:
+    (one,) = actions([measured(libraries=["java", "librdkafka"])])
+    assert one["cost"] == "two rolling restarts and a stop of all librdkafka members"
+    (block,) = (block for block in one["config"] if block["library"] == "librdkafka")
+    assert "stop all its members, after the first rolling restart of the others start them with" in block["lines"]
 
 
 def test_restarts_and_late_polls_of_a_group_are_one_action_with_the_lines_of_both() -> None:

@@ -158,7 +158,7 @@ CASES: dict[str, dict[str, Any]] = {
     "eager_stops": EAGER,
     "failed_generations": {"failed_generations": 3, "failed_generation": 4, "failed_ts": AT},
     "slow_leader": {"sync_latency_ms_max": 1500, "sync_latency_generation": 6, "slow_leader": "c-1"},
-    "static_membership": {"restarts": 5, "leaves": 5, "restart_clients": ["c-1"]},
+    "static_membership": {"restarts": 5, "restart_rebalances": 5, "leaves": 5, "restart_clients": ["c-1"]},
     "flapping": {"leaves": 9, "members_peak": 3, "leave_clients": ["c-1"]},
     "polled_too_late": {
         "poll_kicks": 2,
@@ -596,7 +596,8 @@ def test_no_advice_where_nothing_is_gained_or_known(changes: dict[str, Any]) -> 
 
 def test_migration_is_advised_per_library() -> None:
     assert "cannot be mixed" in migration_note("range", "cooperative-sticky", ["librdkafka"])
-    assert "one rolling restart" in migration_note("range", "roundrobin", ["librdkafka"])
+    both = "two rolling restarts, first with\n  partition.assignment.strategy=roundrobin,range\nthen with"
+    assert both in migration_note("range", "roundrobin", ["librdkafka"])
     assert "aiokafka (eager only)" in migration_note("range", "sticky", ["aiokafka"])
     assert "aiokafka (eager only)" in migration_note("range", "cooperative-sticky", ["kafka-python or aiokafka"])
     assert "aiokafka" not in migration_note("sticky", "cooperative-sticky", ["kafka-python or aiokafka"])

@@ -88,8 +88,8 @@ _NAMED, _MUCH = 3, 0.01
 _OWN = "their library's own version"
 _ALONE = "cooperative-sticky"
 """The strategy whose change is an action of its own."""
-_OTHER = "another assignor"
-"""What a title says for a strategy if the broker assigns, or if none is named."""
+_OTHER, _ONE = "another assignor", "one client library"
+"""What a title says for a strategy if the broker assigns, and if the client libraries have none in common."""
 Part = Mapping[str, Any]
 
 
@@ -109,7 +109,7 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
     per_move = (row["rebalances_per_day"] or 0.0) / rounds if rounds else 0.0
     for kind in filter(found.__contains__, KINDS):
         mine = found[kind]
-        avoided = min(_avoided(kind, mine), rounds)
+        avoided = min(_avoided(kind, mine, row), rounds)
         target, notes, moves, saved = "", _notes(row, mine), 0, left * avoided / rounds if rounds else 0.0
         if kind == "switch_strategy":
             target, notes, saved = _change(row, mine)
@@ -122,6 +122,7 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
             "kind": kind,
             "target": target,
             "now": row["protocol"] or "",
+            "by_broker": by_broker(row),
             "severity": min((one.severity for one in mine), key=_SEVERITIES.index),
             "score": max(one.score for one in mine),
             "findings": sorted(one.kind for one in mine),
@@ -134,6 +135,7 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
             "lost": int(sum(one.numbers.get("lost", 0) for one in mine)),
             "members": row["members_now"],
             "restarts": max((note.restarts for note in notes), default=0),
+            "full_stop": any(note.full_stop for note in notes),
             "config": [{"library": note.library, "lines": note.lines} for note in notes],
         }
 
@@ -159,13 +161,16 @@ def _kind_of(row: Row, finding: Finding) -> str | None:
     return _KIND_OF.get(finding.kind)
 
 
-def _avoided(kind: str, found: Sequence[Finding]) -> int:
-    """Rebalances that an action avoids: two per restart and per member that polled too late, all but one of a storm."""
+def _avoided(kind: str, found: Sequence[Finding], row: Row) -> int:
+    """Rebalances that an action avoids: those of restarts, or two per member that polled too late, whichever are more.
+
+    They are not added: a member that polled too late and is back within a minute counts as restarted, too.
+    """
     if kind != "steady_members":
         return 0
-    counts = [2 * one.numbers.get("restarts", 0) for one in found]
     late = sum(2 * one.numbers.get("kicks", 0) for one in found)
-    return int(late + max(counts + [one.numbers["rebalances"] - 1 for one in found if one.kind == "storm"]))
+    restarted = any(one.kind in ("storm", "static_membership", "flapping") for one in found)
+    return int(max(late, row["restart_rebalances"] or 0 if restarted else 0))
 
 
 def _amount(kind: str, found: Sequence[Finding]) -> float:
@@ -259,8 +264,8 @@ def _switch_title(listed: Sequence[Part]) -> str:
     names = [name or "an unknown one" for name, _ in sorted(now.items(), key=lambda item: (-item[1], item[0]))]
     more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
     before = " or ".join(names[:_NAMED] + more)
-    goals = {part["target"] for part in listed}
-    groups, after = times(len(listed), "groups"), " or ".join([*sorted(goals - {""}), *[_OTHER] * ("" in goals)])
+    goals = {part["target"] or (_OTHER if part["by_broker"] else _ONE) for part in listed}
+    groups, after = times(len(listed), "groups"), " or ".join(sorted(goals, key=lambda goal: (goal in (_OTHER, _ONE), goal)))
     return f"Switch {groups} to {after}, from {before}" if _OWN in names else f"Switch {groups} from {before} to {after}"
 
 
@@ -280,11 +285,15 @@ def _saves(kind: str, sums: Mapping[str, float], per_day: float | None, stopped:
 
 
 def _cost(listed: Sequence[Part]) -> str:
-    groups = Counter(part["restarts"] for part in listed)
-    if len(groups) == 1:
-        return ("no restart", "one rolling restart", "two rolling restarts")[next(iter(groups))]
-    counts = (f"{('none', 'one', 'two')[n]} ({times(groups[n], 'groups')})" for n in sorted(groups, reverse=True))
-    return f"rolling restarts: {', '.join(counts)}"
+    """Rolling restarts, and a stop of all members at one time; with numbers of groups if they differ."""
+    rolling = Counter(part["restarts"] for part in listed if part["restarts"] or not part["full_stop"])
+    stops = sum(part["full_stop"] for part in listed)
+    if len(rolling) == 1 and stops in (0, len(listed)):
+        words = ("no restart", "one rolling restart", "two rolling restarts")[next(iter(rolling))]
+        return f"{words} and a stop of all librdkafka members" if stops else words
+    counts = ", ".join(f"{('none', 'one', 'two')[n]} ({times(rolling[n], 'groups')})" for n in sorted(rolling, reverse=True))
+    stop = "a stop of all members" + (f" ({times(stops, 'groups')})" if rolling else "")
+    return "; ".join([*[f"rolling restarts: {counts}"] * bool(rolling), *[stop] * bool(stops)])
 
 
 def _config(kind: str, listed: Sequence[Part]) -> list[dict[str, Any]]:

@@ -44,11 +44,12 @@ Row = Mapping[str, Any]
 
 
 class Note(NamedTuple):
-    """How to change the configuration of a client library, and the rolling restarts that it takes (a full stop counts as one)."""
+    """How to change the configuration of a client library, and the rolling restarts that it takes."""
 
     library: str
     restarts: int
     lines: str
+    full_stop: bool = False  # Whether all its members must be stopped at one time
 
 
 COOPERATIVE, COOPERATIVE_KIND = "cooperative-sticky", "cooperative"
@@ -234,9 +235,12 @@ def migration_notes(now: str, target: str, libraries: Sequence[str]) -> list[Not
         both, one = config_lines(JAVA, [target, now]), config_lines(JAVA, [target])
         notes.append(Note(JAVA, 2, f"Java: two rolling restarts, first with\n  {both}\nthen with\n  {one}"))
     if LIBRDKAFKA in libraries:
-        how = "eager and cooperative cannot be mixed: stop all members, then start them" if mixed else "one rolling restart"
-        lines = f"{how} with\n  {config_lines(LIBRDKAFKA, [target])}"
-        notes.append(Note(LIBRDKAFKA, 1, f"librdkafka: {_NOT_BOTH.format(target) if target == STICKY else lines}"))
+        both, one = config_lines(LIBRDKAFKA, [target, now]), config_lines(LIBRDKAFKA, [target])
+        then = "after the first rolling restart of the others start them" if len(libraries) > 1 else "then start them"
+        lines = f"two rolling restarts, first with\n  {both}\nthen with\n  {one}"
+        lines = f"eager and cooperative cannot be mixed: stop all its members, {then} with\n  {one}" if mixed else lines
+        lines = _NOT_BOTH.format(target) if target == STICKY else lines
+        notes.append(Note(LIBRDKAFKA, 0 if mixed or target == STICKY else 2, f"librdkafka: {lines}", mixed or target == STICKY))
     notes += _python_notes(now, target, libraries, mixed=mixed)
     if STREAMS in libraries:
         notes.append(Note(STREAMS, 0, "Kafka Streams has its own assignor: keep it"))

@@ -179,7 +179,7 @@ def _without_leader(row: Row) -> str:
 
 def static_membership(row: Row) -> Finding | None:
     """Members that were restarted: with an instance id the group would not have rebalanced."""
-    back = row["restarts"] or 0
+    back, avoided = row["restarts"] or 0, row["restart_rebalances"] or 0
     if back < 2 or not may_be_static(row):
         return None
     return Finding(
@@ -188,7 +188,7 @@ def static_membership(row: Row) -> Finding | None:
         f"{times(back, 'restarts')} rebalanced the group",
         f"{times(back, 'times')} a client left and was back within a minute, {times(row['leaves'] or 0, 'leaves')} in all; no "
         f"member is static; most: {', '.join(row['restart_clients'] or ())}",
-        f"up to {grouped(2 * back)} rebalances that static members would have avoided",
+        f"{times(avoided, 'rebalances')} that static members would have avoided",
         f"give every member a fixed id and more time than a restart takes:\n{static_lines(row)}",
         float(2 * back),
         {"restarts": back, "leaves": row["leaves"] or 0},

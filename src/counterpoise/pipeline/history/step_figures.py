@@ -22,6 +22,7 @@ RETURN_WINDOW = timedelta(seconds=60)
 """A client id that rejoins within this time was restarted."""
 _NAMED = 8
 """Maximal number of clients that are named, those with the largest counts."""
+_COUNTED = ("failed_generations", "joins", "leaves", "restarts", "restart_rebalances", "moved")
 _OF_STEP = (
     *("log_partition", "log_ts", "kind", "generation", "group_type", "protocol_type", "protocol", "protocol_kind", "complete"),
     *("n_members", "n_static", "n_idle", "n_partitions", "n_withheld", "joined", "assignment"),
@@ -39,6 +40,7 @@ class StepFigures:
         self._members: set[int] = set()
         self._leaders: Counter[str] = Counter()
         self._left_at: dict[str, datetime] = {}
+        self._left_in: list[datetime] = []  # times of rebalances in which clients only left, none of which is back yet
         self._clients: dict[str, str] = {}
         self._latency: Counter[int] = Counter()
         self._slowest: tuple[int, int | None, str | None, datetime | None] = (-1, None, None, None)
@@ -100,9 +102,15 @@ class StepFigures:
     def _count_restarts(self, step: Row, names: dict[str, str]) -> None:
         if step["joined"]:
             self._left_at = {client: at for client, at in self._left_at.items() if step["log_ts"] - at <= RETURN_WINDOW}
-        joined = (names[member] for member in step["joined"] if member in names)
-        back = {*step["restarted"], *(client for client in joined if self._left_at.pop(client, None) is not None)}
+        joined = {names[member] for member in step["joined"] if member in names}
+        returned = {client: self._left_at.pop(client) for client in sorted(joined & self._left_at.keys())}
+        back = {*step["restarted"], *returned}
         self._counts["restarts"] += len(back)
+        # If another client joins, too, the rebalance comes anyway. One with leaves alone counts when such a client is back.
+        of_restarts = step["kind"] == "rebalance" and joined <= back
+        self._counts["restart_rebalances"] += (of_restarts and bool(joined)) + len({*returned.values()} & {*self._left_in})
+        recent = [at for at in self._left_in if step["log_ts"] - at <= RETURN_WINDOW and at not in returned.values()]
+        self._left_in = [*recent, *[step["log_ts"]] * (of_restarts and bool(step["left"]) and not joined)]
         self._restarted.update(back)
         for member in step["left"]:
             if member in self._clients:
@@ -154,7 +162,7 @@ class StepFigures:
             "emptied": self._kinds["emptied"],
             "deletions": self._kinds["deleted"],
             "causes": dict(sorted(self._causes.items())),
-            **{name: self._counts[name] for name in ("failed_generations", "joins", "leaves", "restarts", "moved")},
+            **{name: self._counts[name] for name in _COUNTED},
             "storm_rebalances": self._storm[0],
             "storm_start": self._storm[1],
             "storm_seconds": self._storm[2],

@@ -58,8 +58,7 @@ class Sheet {
   }
 
   static text(cell) {
-    const badge = one(".badge", cell);
-    const said = one("bdi", cell) || (badge && badge.children.length ? badge.firstChild : one("small", cell) ? cell.firstChild : cell);
+    const said = one("bdi", cell) || (one("small", cell) ? cell.firstChild : cell);
     return said.textContent.trim();
   }
 
