@@ -12,12 +12,12 @@ from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr
 
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["REFUSALS", "AdminRequests", "racks_of", "reason_of"]
+__all__ = ["GRACE_S", "REFUSALS", "AdminRequests", "racks_of", "reason_of"]
 
 BATCH = 5_000
 """Partitions per ListOffsets request: brokers answer these in well under a second."""
 REFUSALS = (KafkaException, FutureTimeoutError)
-_GRACE_S = 5.0
+GRACE_S = 5.0
 """librdkafka answers within the time-out of a request; so long its answer may take until it is here."""
 _OFFSETS: Any = _OffsetSpec
 Answer = TypeVar("Answer")
@@ -32,7 +32,7 @@ class AdminRequests:
     def answer(self, future: Future[Answer], what: str) -> Answer | None:
         """The answer; None if it failed."""
         try:
-            return future.result(self._timeout + _GRACE_S)
+            return future.result(self._timeout + GRACE_S)
         except REFUSALS as error:
             self._failed(what, error)
             return None

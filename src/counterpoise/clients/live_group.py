@@ -21,10 +21,10 @@ from counterpoise.wire.consumer_protocol import Partition
 try:
     from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
-
-    from counterpoise.clients.admin_requests import REFUSALS, AdminRequests, racks_of, reason_of
 except ImportError:
     raise MissingExtraError(f"reading a live group needs confluent-kafka: {pip_install('live')}") from None
+
+from counterpoise.clients.admin_requests import GRACE_S, REFUSALS, AdminRequests, racks_of, reason_of
 
 __all__ = ["LiveGroup", "PartitionState", "read_live_group"]
 
@@ -127,7 +127,7 @@ class _Reader:
         future = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout)[group_id]
         none_such = f"{self._where}: group {group_id}: there is no such group; kafka-consumer-groups --list shows those there are"
         try:
-            found = future.result(self._timeout + 5)
+            found = future.result(self._timeout + GRACE_S)
         except REFUSALS as error:
             code = getattr(error.args[0], "code", lambda: None)() if error.args else None
             if code == KafkaError.GROUP_ID_NOT_FOUND:  # a broker from 4.0
@@ -145,7 +145,7 @@ class _Reader:
         asked = [ConsumerGroupTopicPartitions(group_id)]
         future = self._admin.list_consumer_group_offsets(asked, request_timeout=self._timeout)[group_id]
         try:
-            found = future.result(self._timeout + 5)
+            found = future.result(self._timeout + GRACE_S)
         except REFUSALS as error:
             raise SourceError(f"{self._where}: group {group_id}: committed offsets cannot be read: {reason_of(error)}") from None
         for at in found.topic_partitions:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from counterpoise.clients.admin_requests import AdminRequests, racks_of
+from counterpoise.clients.admin_requests import REFUSALS, AdminRequests, racks_of
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
@@ -24,6 +24,7 @@ TIMEOUT_S = 30.0
 Which = Literal["start", "end", "stable"]
 T = TypeVar("T")
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+_UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
 _ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
 AWAY = (KafkaError._TRANSPORT, _ALL_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
 """Errors without an answer of a broker."""
@@ -59,7 +60,7 @@ class Tail:
 
 
 class Cluster:
-    """A cluster, connected on the first request, within `timeout` seconds. Every request blocks for at most half a minute."""
+    """A cluster, connected on the first request, within `timeout` seconds. Every answer of a broker may take `TIMEOUT_S`."""
 
     def __init__(self, settings: Settings, timeout: float = TIMEOUT_S) -> None:
         self.settings, self._timeout = settings, timeout
@@ -93,11 +94,19 @@ class Cluster:
         return str(self.request(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the cluster").cluster_id)
 
     def topics(self) -> dict[str, dict[str, Any]]:
-        """Topic -> ``partitions``, ``topic_id``, ``internal``, and ``racks`` if brokers have any; only topics with Describe."""
+        """Topic -> ``partitions``, ``topic_id``, ``internal``, and ``racks`` if brokers have any.
+
+        Topics without the right to describe them are left out. Raises `SourceError` if another reason prevents a description.
+        """
         listed = self.request(lambda: self.admin.list_topics(timeout=TIMEOUT_S), "the list of topics").topics
         names = [name for name, about in listed.items() if about.error is None]
-        # No answer: deleted since, or without the right to describe it.
-        requests = AdminRequests(self.admin, TIMEOUT_S, lambda _what, _error: None)
+
+        def failed(what: str, error: Exception) -> None:
+            reason = next(iter(error.args), "no answer")
+            if not isinstance(reason, KafkaError) or reason.code() not in (*_DENIED, *_UNKNOWN):
+                raise source_error(reason, what, self.settings) from None
+
+        requests = AdminRequests(self.admin, TIMEOUT_S, failed)
         about: dict[str, dict[str, Any]] = {}
         for name, topic in self.request(lambda: requests.topics(names), "topics").items():
             topic_id, racks = id_text(str(topic.topic_id)), racks_of(topic)
@@ -123,8 +132,8 @@ class Cluster:
         """The result of a call of the admin client; its errors become a `SourceError` about `what`."""
         try:
             return call()
-        except KafkaException as error:
-            raise source_error(error.args[0], what, self.settings) from None
+        except REFUSALS as error:
+            raise source_error(next(iter(error.args), "no answer"), what, self.settings) from None
 
 
 def _refused_by_all(errors: Iterable[Any]) -> bool:
@@ -160,7 +169,7 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
             f"whose ends are sampled (kafka-acls --add --allow-principal User:NAME --operation Read --operation Describe "
             f"--topic {OFFSETS_TOPIC}){_POLL if what == OFFSETS_TOPIC else ''}"
         )
-    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
+    if code in _UNKNOWN:
         hint = f" (no group has committed yet, or the cluster hides it{_POLL})" if what == OFFSETS_TOPIC else ""
         return SourceError(f"{what}: there is no such topic at {where}{hint}")
     if code in (*AWAY, KafkaError._SSL):  # noqa: SLF001

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType
 
-from counterpoise.clients.admin_requests import AdminRequests, reason_of
+from counterpoise.clients.admin_requests import GRACE_S, AdminRequests, reason_of
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import TIMEOUT_S, Cluster
 from counterpoise.wire.consumer_protocol import Partition
@@ -67,7 +67,7 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
 
     requests = AdminRequests(cluster.admin, TIMEOUT_S, failed)
     listed = cluster.request(
-        lambda: cluster.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + 5), "groups"
+        lambda: cluster.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + GRACE_S), "groups"
     )
     poll.faults += [f"groups of one broker: {cluster.settings.hidden(error)}" for error in listed.errors]
     names = sorted(each.group_id for each in listed.valid)

@@ -80,7 +80,7 @@ def read_errors(where: str) -> Iterator[None]:
 
 _STORAGE = re.compile(r"^(?:counterpoise\.errors\.StorageError: (.+?): (.+); (.+)|OSError: (.*AWS Error .+))$", re.MULTILINE)
 """An error of a disk or an object store in a task, in the text of Spark's error."""
-_RAISED = re.compile(r"^counterpoise\.errors\.CaptureError: (.+)$", re.MULTILINE)
+_RAISED = re.compile(r"^counterpoise\.errors\.(?:Capture|Snapshot)Error: (.+)$", re.MULTILINE)
 """An error that a task raised, for example because a page of a file is damaged."""
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '(\w+)", re.MULTILINE)
 _ENDED = (

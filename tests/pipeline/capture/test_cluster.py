@@ -1,0 +1,60 @@
+"""Requests to a cluster of which some fail: what is left out, and what is an error."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from counterpoise.errors import SourceError
+from counterpoise.pipeline.capture.cluster import Cluster
+from counterpoise.pipeline.capture.group_poll import poll_groups
+from counterpoise.pipeline.capture.settings import Settings
+
+
+def failing(error: Exception) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+def cluster_whose(**answers: Any) -> Cluster:
+    """A cluster with this admin client."""
+    cluster = Cluster(Settings({"bootstrap.servers": "a:9092"}))
+    vars(cluster)["admin"] = SimpleNamespace(**answers)
+    return cluster
+
+
+def with_topic_that(error: Exception) -> Cluster:
+    about = SimpleNamespace(partitions=[SimpleNamespace(replicas=[])], topic_id="AAAA", is_internal=False)
+    described: Future[Any] = Future()
+    described.set_result(about)
+    listed = SimpleNamespace(topics={name: SimpleNamespace(error=None) for name in ("t", "u")})
+    return cluster_whose(list_topics=lambda **_: listed, describe_topics=lambda _, **__: {"t": failing(error), "u": described})
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED])
+def test_a_topic_that_was_deleted_or_may_not_be_described_is_left_out(code: int) -> None:
+    assert list(with_topic_that(KafkaException(KafkaError(code))).topics()) == ["u"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KafkaException(KafkaError(KafkaError._TIMED_OUT)), "a:9092 does not answer"),
+        (FutureTimeoutError(), "topic t: no answer"),
+    ],
+)
+def test_a_topic_that_is_not_described_in_time_is_an_error(error: Exception, words: str) -> None:
+    """A sample without its log ends would look like a time in which the broker was away."""
+    with pytest.raises(SourceError, match=words):
+        with_topic_that(error).topics()
+
+
+def test_groups_that_are_not_listed_in_time_are_an_error_of_one_line() -> None:
+    with pytest.raises(SourceError, match="groups: no answer"):
+        poll_groups(cluster_whose(list_consumer_groups=lambda **_: failing(FutureTimeoutError())))
