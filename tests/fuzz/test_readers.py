@@ -48,8 +48,7 @@ MANY = ",".join(f'{{"name":"{n}","topics":[],"count":100000}}' for n in range(2_
 LONG = [
     ("dump", "Dumping x-0/0.log\n" + BATCH + "producerId: 1 isTransactional: true isControl: false " * 20_000, "[]"),
     ("dump", BATCH + 'producerId: 1 isTransactional: false isControl: false isvalid: true\n| offset: 0 CreateTime: 1 keysize: 1 '
-     'valuesize: 1 sequence: 0 headerKeys: [] key: group_metadata::group=g payload: {"protocolType":"consumer","protocol":"",'
-     '"generationId":1,"assignment":"{' + "a=[" * 50_000 + '}"}\n', "[]"),
+     'valuesize: 1 sequence: 0 headerKeys: [] key: {"type":"2","data":' + '{"a":[' * 50_000 + "\n", "[]"),
     ("describe", "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS ASSIGNMENT\ng m h c 1 " + "t" * 200_000, "line 2: assignment"),
     ("describe", "TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID\nt 99999999 1 1 0 m", "only 1 of 100000000"),
     ("scenario-json", '{"name":"s","topics":{},"members":[' + MANY + "]}", "members[1].count: 200000 members so far"),
