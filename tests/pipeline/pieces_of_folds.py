@@ -15,11 +15,14 @@ ASKED = ("range", "sticky", "cooperative-sticky")
 
 
 def history_of(steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The summary of one group's steps in log order."""
-    history = StepFigures()
+    """The summary of one group's steps in log order; the same if the state is saved and restored before every step."""
+    whole, cut = StepFigures(), StepFigures()
     for step in steps:
-        history.add(step)
-    return history.summary()
+        whole.add(step)
+        cut = StepFigures(decode_state(encode_state(cut.state)))
+        cut.add(step)
+    assert cut.summary() == whole.summary()
+    return whole.summary()
 
 
 def with_steps(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -48,7 +48,7 @@ def test_a_client_that_is_back_within_a_minute_was_restarted() -> None:
     assert summed(*flapping(5, 70.0))["restarts"] == 0
 
 
-def test_rebalances_of_restarts_are_those_in_which_no_other_client_joined() -> None:
+def test_rebalances_of_restarts_are_those_in_which_no_other_client_joined_and_all_that_left_are_back() -> None:
     """The first join of b is none, nor is its last leave: it comes four times more, and has left before."""
     assert summed(*flapping(5, 3.0))["restart_rebalances"] == 8
     assert summed(*flapping(5, 70.0))["restart_rebalances"] == 0
@@ -63,6 +63,10 @@ def test_rebalances_of_restarts_are_those_in_which_no_other_client_joined() -> N
     assert (
         summed(*both, generation(3, c, again[0], seconds=9), generation(4, c, *again[:2], seconds=12))["restart_rebalances"] == 3
     )
+    assert summed(*both, generation(3, c, again[0], seconds=9))["restart_rebalances"] == 1, "b left for good"
+    assert summed(*both[:2], generation(2, c, again[0], seconds=5))["restart_rebalances"] == 0, "b left for good as a restarted"
+    late = [*both[:2], generation(2, c, again[0], seconds=5), generation(3, c, *again[:2], seconds=12)]
+    assert summed(*late)["restart_rebalances"] == 2, "b is back later"
 
 
 def test_who_left_and_came_back_most_is_named() -> None:

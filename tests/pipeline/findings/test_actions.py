@@ -156,10 +156,10 @@ def test_groups_come_in_the_order_of_what_they_save_and_equal_lines_of_configura
     assert [group["group_id"] for group in one["groups"]] == ["g1", "rd", "g2", "g0"]
     assert [(block["library"], block["n_groups"]) for block in one["config"]] == [("java", 3), ("librdkafka", 1)]
     assert [[group["group_id"] for group in block["groups"]] for block in one["config"]] == [["g1", "g2", "g0"], ["rd"]]
-    assert one["cost"] == "rolling restarts: two (3 groups); a stop of all members (1 group)"
+    assert one["cost"] == "rolling restarts: two (3 groups); a stop of all librdkafka members (1 group)"
     assert one["restarts"] == 6
     (alone,) = actions(rows[-1:])
-    assert (alone["cost"], alone["restarts"]) == ("a stop of all members", 0)
+    assert (alone["cost"], alone["restarts"]) == ("a stop of all librdkafka members", 0)
     static = actions([healthy(group_id=name, libraries=[name], **CASES["static_membership"]) for name in ("java", "librdkafka")])
     assert [(block["library"], block["n_groups"]) for block in static[0]["config"]] == [("java, librdkafka", 2)]
 
@@ -246,6 +246,9 @@ def test_only_rebalances_of_restarts_are_avoided_and_late_polls_are_not_counted_
 def test_librdkafka_beside_another_library_stops_between_the_restarts_of_the_others() -> None:
     (one,) = actions([measured(libraries=["java", "librdkafka"])])
     assert one["cost"] == "two rolling restarts and a stop of all librdkafka members"
+    for library, cost in (("java", "two (2 groups); {} (1 group)"), ("librdkafka", "two (1 group); {} (2 groups)")):
+        (both,) = actions([measured(libraries=["java", "librdkafka"]), measured(group_id="other", libraries=[library])])
+        assert both["cost"] == "rolling restarts: " + cost.format("a stop of all librdkafka members")
     (block,) = (block for block in one["config"] if block["library"] == "librdkafka")
     assert "stop all its members, after the first rolling restart of the others start them with" in block["lines"]
 

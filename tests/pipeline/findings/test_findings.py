@@ -419,6 +419,12 @@ def test_a_class_that_is_not_the_librarys_own_is_not_made_up() -> None:
     assert config_lines("kafka-python", ["lag"]) == "partition_assignment_strategy=[<class of lag>]"
 
 
+def test_restarts_count_by_the_rebalances_that_static_members_avoid() -> None:
+    for avoided, severity in ((1, "notice"), (7, "notice"), (8, "warning")):
+        (finding,) = findings_of(healthy(**CASES["static_membership"] | {"restart_rebalances": avoided}))
+        assert (finding.severity, finding.weight) == (severity, avoided)
+
+
 def test_a_group_whose_assignor_is_the_broker_is_advised_of_its_own_session_timeout() -> None:
     """KIP-848 members can be static too; share groups cannot."""
     modern = {"group_type": "consumer", "protocol_kind": "server", "libraries": None}
@@ -512,7 +518,8 @@ def test_only_members_that_can_be_static_are_advised_how(kind: str) -> None:
         ("eager_stops", EAGER | {"rebalances": 2}),
         ("eager_stops", EAGER | {"observed_revoked": 9}),
         ("slow_leader", {"sync_latency_ms_max": 199}),
-        ("static_membership", {"restarts": 5, "static_now": 3}),
+        ("static_membership", CASES["static_membership"] | {"static_now": 3}),
+        ("static_membership", CASES["static_membership"] | {"restart_rebalances": 0}),  # another client joined each time
         ("flapping", {"leaves": 5, "members_peak": 3}),
         ("storm", {"storm_rebalances": None}),
         ("failed_generations", {"failed_generations": 0}),
@@ -595,7 +602,9 @@ def test_no_advice_where_nothing_is_gained_or_known(changes: dict[str, Any]) -> 
 
 
 def test_migration_is_advised_per_library() -> None:
-    assert "cannot be mixed" in migration_note("range", "cooperative-sticky", ["librdkafka"])
+    for libraries in (["librdkafka"], ["kafka-streams", "librdkafka"]):
+        note = migration_note("range", "cooperative-sticky", libraries)
+        assert "cannot be mixed: stop all its members, then start them with" in note, "no other library takes a restart"
     both = "two rolling restarts, first with\n  partition.assignment.strategy=roundrobin,range\nthen with"
     assert both in migration_note("range", "roundrobin", ["librdkafka"])
     assert "aiokafka (eager only)" in migration_note("range", "sticky", ["aiokafka"])

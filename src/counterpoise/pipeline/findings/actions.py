@@ -285,15 +285,15 @@ def _saves(kind: str, sums: Mapping[str, float], per_day: float | None, stopped:
 
 
 def _cost(listed: Sequence[Part]) -> str:
-    """Rolling restarts, and a stop of all members at one time; with numbers of groups if they differ."""
+    """Rolling restarts, and a stop of all librdkafka members at one time; with numbers of groups if they differ."""
     rolling = Counter(part["restarts"] for part in listed if part["restarts"] or not part["full_stop"])
     stops = sum(part["full_stop"] for part in listed)
-    if len(rolling) == 1 and stops in (0, len(listed)):
-        words = ("no restart", "one rolling restart", "two rolling restarts")[next(iter(rolling))]
-        return f"{words} and a stop of all librdkafka members" if stops else words
+    stop = ["a stop of all librdkafka members"] * bool(stops)
+    if len({(part["restarts"], part["full_stop"]) for part in listed}) == 1:
+        words = ("no restart", "one rolling restart", "two rolling restarts")
+        return " and ".join([*(words[n] for n in rolling), *stop])
     counts = ", ".join(f"{('none', 'one', 'two')[n]} ({times(rolling[n], 'groups')})" for n in sorted(rolling, reverse=True))
-    stop = "a stop of all members" + (f" ({times(stops, 'groups')})" if rolling else "")
-    return "; ".join([*[f"rolling restarts: {counts}"] * bool(rolling), *[stop] * bool(stops)])
+    return "; ".join([f"rolling restarts: {counts}", *(f"{words} ({times(stops, 'groups')})" for words in stop)])
 
 
 def _config(kind: str, listed: Sequence[Part]) -> list[dict[str, Any]]:

@@ -70,7 +70,6 @@ _MODULES = {
 }
 """The modules with assignors for each client library."""
 _EAGER_ONLY = "aiokafka (eager only): two rolling restarts, first with\n  {}\nthen with {} alone"
-_NOT_BOTH = "it has no {}, and aiokafka has no cooperative strategy: use one client library for all members first"
 _GO_NAMES = {name: given.replace("Assignor", "Balancer") for name, given in _OURS.items()}
 _WITH_SETTINGS = frozenset({JAVA, LIBRDKAFKA, *_MODULES})
 _WORTH = 2
@@ -236,11 +235,11 @@ def migration_notes(now: str, target: str, libraries: Sequence[str]) -> list[Not
         notes.append(Note(JAVA, 2, f"Java: two rolling restarts, first with\n  {both}\nthen with\n  {one}"))
     if LIBRDKAFKA in libraries:
         both, one = config_lines(LIBRDKAFKA, [target, now]), config_lines(LIBRDKAFKA, [target])
-        then = "after the first rolling restart of the others start them" if len(libraries) > 1 else "then start them"
+        others_restart = {*libraries} - {LIBRDKAFKA, STREAMS}
+        then = "after the first rolling restart of the others start them" if others_restart else "then start them"
         lines = f"two rolling restarts, first with\n  {both}\nthen with\n  {one}"
         lines = f"eager and cooperative cannot be mixed: stop all its members, {then} with\n  {one}" if mixed else lines
-        lines = _NOT_BOTH.format(target) if target == STICKY else lines
-        notes.append(Note(LIBRDKAFKA, 0 if mixed or target == STICKY else 2, f"librdkafka: {lines}", mixed or target == STICKY))
+        notes.append(Note(LIBRDKAFKA, 0 if mixed else 2, f"librdkafka: {lines}", mixed))
     notes += _python_notes(now, target, libraries, mixed=mixed)
     if STREAMS in libraries:
         notes.append(Note(STREAMS, 0, "Kafka Streams has its own assignor: keep it"))

@@ -180,17 +180,17 @@ def _without_leader(row: Row) -> str:
 def static_membership(row: Row) -> Finding | None:
     """Members that were restarted: with an instance id the group would not have rebalanced."""
     back, avoided = row["restarts"] or 0, row["restart_rebalances"] or 0
-    if back < 2 or not may_be_static(row):
+    if back < 2 or not avoided or not may_be_static(row):
         return None
     return Finding(
         "static_membership",
-        NOTICE if back < 4 else WARNING,
+        NOTICE if avoided < 8 else WARNING,
         f"{times(back, 'restarts')} rebalanced the group",
         f"{times(back, 'times')} a client left and was back within a minute, {times(row['leaves'] or 0, 'leaves')} in all; no "
         f"member is static; most: {', '.join(row['restart_clients'] or ())}",
         f"{times(avoided, 'rebalances')} that static members would have avoided",
         f"give every member a fixed id and more time than a restart takes:\n{static_lines(row)}",
-        float(2 * back),
+        float(avoided),
         {"restarts": back, "leaves": row["leaves"] or 0},
         at=row["last_ts"],
     )

@@ -40,7 +40,7 @@ class StepFigures:
         self._members: set[int] = set()
         self._leaders: Counter[str] = Counter()
         self._left_at: dict[str, datetime] = {}
-        self._left_in: list[datetime] = []  # times of rebalances in which clients only left, none of which is back yet
+        self._left_in: list[tuple[datetime, list[str]]] = []  # rebalances of restarts, and who left in them and is not back yet
         self._clients: dict[str, str] = {}
         self._latency: Counter[int] = Counter()
         self._slowest: tuple[int, int | None, str | None, datetime | None] = (-1, None, None, None)
@@ -106,11 +106,13 @@ class StepFigures:
         returned = {client: self._left_at.pop(client) for client in sorted(joined & self._left_at.keys())}
         back = {*step["restarted"], *returned}
         self._counts["restarts"] += len(back)
-        # If another client joins, too, the rebalance comes anyway. One with leaves alone counts when such a client is back.
-        of_restarts = step["kind"] == "rebalance" and joined <= back
-        self._counts["restart_rebalances"] += (of_restarts and bool(joined)) + len({*returned.values()} & {*self._left_in})
-        recent = [at for at in self._left_in if step["log_ts"] - at <= RETURN_WINDOW and at not in returned.values()]
-        self._left_in = [*recent, *[step["log_ts"]] * (of_restarts and bool(step["left"]) and not joined)]
+        # If another client joins, or one leaves for good, the rebalance comes anyway: it counts when all that left are back.
+        gone = {self._clients.get(member, member) for member in step["left"]} - joined
+        if step["kind"] == "rebalance" and joined <= back and (joined or gone):
+            self._left_in.append((step["log_ts"], sorted(gone)))
+        left_in = [(at, [client for client in clients if returned.get(client) != at]) for at, clients in self._left_in]
+        self._counts["restart_rebalances"] += sum(not clients for _, clients in left_in)
+        self._left_in = [(at, clients) for at, clients in left_in if clients and step["log_ts"] - at <= RETURN_WINDOW]
         self._restarted.update(back)
         for member in step["left"]:
             if member in self._clients:
