@@ -331,10 +331,14 @@ def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap() -> None:
     [
         ((0, 2, 4, 6, 8, 16), 2.0, 6.0),  # 6 s of the 8 are missing, after the last sample
         ((0, 2, 4, 6, 8, 12, 14, 16), 8.0, 0.0),  # twice the time before is usual
-        ((0, 2, 4, 20), 0.0, 8.0),  # the samples of all of the stop are missing
-        ((0, 2, 7, 9, 16, 18, 28), 3.0, 5.0),  # the gap from 2 to 7 s is before, and the one from 18 to 28 s after
-        ((0, 16), 8.0, 0.0),  # what is usual is not known
-        ((0, 2, 4, 6, 14, 15, 16, 20), 2.0, 6.0),  # parts of two gaps
+        ((0, 1, 2, 3, 20), 0.0, 8.0),  # the samples of all of the stop are missing
+        ((-6, -4, -2, 0, 2, 7, 9, 16, 18, 28), 3.0, 5.0),  # the gap from 2 to 7 s is before, and the one from 18 to 28 s after
+        ((-2, 0, 16), 8.0, 0.0),  # what is usual is not known before three intervals
+        ((0, 2, 4, 6, 14, 15, 16, 21), 2.0, 6.0),  # parts of two gaps
+        ((0, 3, 6, 7, 10, 13, 16), 8.0, 0.0),  # the capture was started again at 7 s
+        ((0, 3, 4, 7, 10, 13, 16), 8.0, 0.0),  # so early that little is known
+        ((-1, 0, 5, 6, 11, 12, 17, 18), 8.0, 0.0),  # two samples at a time
+        ((0, 1, 2, 3, 4, 11, 18), 0.0, 8.0),  # two gaps in turn: 4 to 10 s and 11 to 17 s are left out
     ],
 )
 def test_time_without_samples_is_no_stop(tmp_path: Path, sampled: tuple[float, ...], stop: float, left_out: float) -> None:

@@ -53,6 +53,7 @@ _PHRASES = {
     "closed_loop": "closed loop",
     "commits_only": "commits only",
     "reset_policy": "reset policy",
+    "stops_without_samples": "with stops in time without samples",
 }
 
 

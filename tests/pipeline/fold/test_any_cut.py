@@ -51,7 +51,7 @@ def test_a_stop_waits_for_the_sample_that_shows_the_time_without_samples() -> No
     def step(time: int, owner: int) -> Step:
         return Step(time * 1_000_000, "g", "rebalance", "eager", (owner,) * 4, (), False, False)
 
-    sampled = [Sample(time * 1_000_000, (40,) * 4) for time in (0, 2, 4, 20, 22)]
+    sampled = [Sample(time * 1_000_000, (40,) * 4) for time in (-2, 0, 2, 4, 20, 22)]
     commits = [Commit(time * 1_000_000, "g", 0, time, None) for time in (2, 3, 4, 12, 13)]
     events: list[Event] = [*sampled, *commits, step(1, 0), *(step(time, 1) for time in range(11, 19, 2))]
     history = History(tuple(sorted(events, key=lambda one: one.time)), None, None)

@@ -122,7 +122,7 @@ def test_a_state_of_another_version_or_a_damaged_one_says_what_to_do(pieces: Pie
     with pytest.raises(CaptureError, match=r"was left by counterpoise 9\..*to audit from the start, give another --out"):
         saved_in(out)
     # As an audit left it that had no table of actions yet.
-    file.write_text(text.replace('"format": 14,', '"format": 13,'))
+    file.write_text(text.replace('"format": 15,', '"format": 14,'))
     with pytest.raises(CaptureError, match=r"was left by an earlier state of counterpoise, .*; to audit from the start, give"):
         saved_in(out)
     file.write_text(text[:50])

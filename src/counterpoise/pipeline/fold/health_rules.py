@@ -1,6 +1,6 @@
 """The numbers in the rules of health; docs/health.md says why each is there."""
 
-__all__ = ["FEW", "GROWS", "HOUR", "LEAST", "MANY", "RECORDS", "SEVERAL", "SHRINKS", "WAITING"]
+__all__ = ["FEW", "GROWS", "HOUR", "LEAST", "MANY", "RECENT", "RECORDS", "SEVERAL", "SHRINKS", "WAITING"]
 
 LEAST = 30_000_000
 """The least patience, in microseconds."""
@@ -8,6 +8,8 @@ HOUR = 3_600_000_000
 """Microseconds: data that retention deletes within this time is being lost; a member is no longer busy after it."""
 FEW = 2
 """A value within this factor of the usual one is usual."""
+RECENT = 4
+"""Intervals between samples, of which the third shortest is usual: one gap does not change it, and two in turn are usual."""
 SEVERAL = 5
 """Patience is multiplied by this where there is a doubt."""
 MANY = 10

@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
+from counterpoise.pipeline.fold.health_rules import RECENT
 
 __all__ = ["HEIGHT", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "Matrix", "Points", "Ruled", "Seen", "Shown", "unknown"]
 
@@ -21,7 +22,9 @@ Legs = Float
 """float64 (2, n): a value for the leg from the lowest lag up to now (a rise), and one for that from the highest lag (a fall)."""
 LegPoints = Float
 """float64 (3, 2, n): a point for each leg."""
-_SHAPES = {"Float": (), "Legs": (2,), "Points": (3,), "LegPoints": (3, 2)}
+Intervals = Float
+"""float64 (`RECENT`, n): the last intervals between samples, the newest first."""
+_SHAPES = {"Float": (), "Legs": (2,), "Points": (3,), "LegPoints": (3, 2), "Intervals": (RECENT,)}
 
 
 class Matrix:
@@ -108,8 +111,9 @@ class Seen(Matrix):
 
     Attributes
     ----------
-    seen, every, skipped : float64
-        Its time, the time since the sample before, and all the time in which samples are missing.
+    seen, skipped : float64
+        Its time, and all the time in which samples are missing.
+    every : Intervals
     start, end, committed, committed_at, owner : float64
         The columns of `lag.Samples` at it.
     owned_at, busy_at : float64
@@ -119,7 +123,7 @@ class Seen(Matrix):
     """
 
     seen: Float
-    every: Float
+    every: Intervals
     skipped: Float
     start: Float
     end: Float
@@ -134,7 +138,7 @@ class Seen(Matrix):
 
 SHOWN, RULED = slice(Shown.height), slice(Shown.height, Shown.height + Ruled.height)
 SEEN = slice(RULED.stop, RULED.stop + Seen.height)
-HEIGHT, OWNER = SEEN.stop, RULED.stop + tuple(Seen.places).index("owner")
+HEIGHT, OWNER = SEEN.stop, RULED.stop + Seen.places["owner"][0].start
 """Rows of the matrix of a bucket's partitions: those of the three classes, one below the other."""
 
 

@@ -16,7 +16,7 @@ from counterpoise.pipeline.arrays import Bool, Float, first_of_runs
 from counterpoise.pipeline.fold.health_owners import Owners
 from counterpoise.pipeline.fold.health_rules import MANY, WAITING
 from counterpoise.pipeline.fold.health_state import Matrix, Points, Seen
-from counterpoise.pipeline.fold.log_ends import time_without_samples
+from counterpoise.pipeline.fold.log_ends import time_without_samples, usual_interval
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.lag import Samples
@@ -78,9 +78,13 @@ class Step(Matrix):
     passed_over: Float
 
 
-def gone_at(seen: Float, every: Float, instants: Int64) -> Float:
-    """The first of the cluster's samples that shows that a log is gone, because it has missed `MANY` by then; nan: none does."""
-    at = np.searchsorted(instants, np.where(np.isnan(every), np.inf, seen + MANY * every), "right")
+def gone_at(seen: Float, intervals: Float, instants: Int64) -> Float:
+    """The first of the cluster's samples that shows that a log is gone, because it has missed `MANY` by then; nan: none does.
+
+    It has missed one after each usual interval; if fewer than three intervals are known, after the longest of them.
+    """
+    usual = np.fmax.reduce(np.sort(intervals, 0)[:3])
+    at = np.searchsorted(instants, np.where(np.isnan(usual), np.inf, seen + MANY * usual), "right")
     return np.append(instants.astype(np.float64), np.nan)[at]
 
 
@@ -109,12 +113,14 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
         before(owner, was.owner),
     )
     was_committed, was_known = before(committed, was.committed), before(committed >= 0, known)
-    every = np.where(was_committed >= 0, time - last, np.nan)
-    usual = before(every, was.every)
-    gone = gone_at(last, usual, instants)
+    intervals = [np.where(was_committed >= 0, time - last, np.nan)]
+    for carried in was.every:
+        intervals.append(before(intervals[-1], carried))
+    recent = np.stack(intervals[1:])
+    gone = gone_at(last, recent, instants)
     gone = np.where((gone < time) & was_known, gone, np.nan)
     fresh = (committed < 0) | ~was_known | ~np.isnan(gone) | (end < was_end) | (start < was_start)
-    missing = np.where(fresh, 0.0, time_without_samples(every, usual))
+    missing = np.where(fresh, 0.0, time_without_samples(intervals[0], usual_interval(recent)))
     total = np.cumsum(missing)
     skipped = total - latest(first, total - missing - was.skipped[rows.key], was.skipped)
     clock, last_clock = time - skipped, last - skipped + missing
@@ -167,7 +173,7 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
     )
     seen = Seen.stacked(
         seen=time,
-        every=every,
+        every=np.stack(intervals[:-1]),
         skipped=skipped,
         start=start,
         end=end,

@@ -14,9 +14,9 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.ends_file import END, START, TIME, EndsFile
-from counterpoise.pipeline.fold.health_rules import FEW
+from counterpoise.pipeline.fold.health_rules import FEW, RECENT
 
-__all__ = ["LogEnds", "mapped_log_ends", "time_without_samples"]
+__all__ = ["LogEnds", "mapped_log_ends", "time_without_samples", "usual_interval"]
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,24 @@ class LogEnds:
     def time_without_samples(self, begin: Int64, end: Int64) -> Float:
         """How much of the time from `begin` to `end` the cluster's samples are missing, in microseconds."""
         every = np.diff(self.instants)
-        missing = time_without_samples(every[1:], every[:-1])
+        known = np.append(np.full(RECENT, np.nan), every)
+        before = np.stack([known[at : at + len(every)] for at in range(RECENT)])
+        missing = time_without_samples(every, usual_interval(before))
         gaps = np.flatnonzero(missing)
-        since, missing = self.instants[1:-1][gaps], missing[gaps]
+        since, missing = self.instants[:-1][gaps], missing[gaps]
         total = np.cumsum(missing)
         times = np.append(0, np.stack((since, since + missing), 1))
         sums = np.append(0, np.stack((total - missing, total), 1))
         return np.asarray(np.interp(end, times, sums) - np.interp(begin, times, sums))
 
 
-def time_without_samples(every: Float | Int64, usual: Float | Int64) -> Float:
-    """The part of the time between two samples in which samples are missing; `usual`: the time between the two before."""
+def usual_interval(before: Float) -> Float:
+    """The third shortest of the last `RECENT` intervals, a column each; nan: fewer than three are known (not nan)."""
+    return np.asarray(np.sort(before, 0)[2])
+
+
+def time_without_samples(every: Float | Int64, usual: Float) -> Float:
+    """The part of an interval between two samples in which samples are missing; `usual`: as by `usual_interval` before it."""
     return np.where(every > FEW * usual, every - usual, 0.0)
 
 

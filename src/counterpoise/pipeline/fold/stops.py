@@ -2,7 +2,7 @@
 
 The offsets topic does not record the start of a rebalance. It records the last commit of the old owner and the first commit of
 the new one (on any of its partitions, because a partition without traffic has no commits). A stop is the time between the two
-less the usual gap between commits, and less the time without samples, in which the broker may have been away. Commits count as
+less the usual gap between commits, and less the time without samples: the broker may have been away. Commits count as
 the owner's up to the third step after the one that assigned the partition; later commits are in the number of commits only.
 """
 
@@ -68,10 +68,10 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
 
     `watermarks` is a result of `PartitionStates.watermarks`; None: no record follows, so every stop is known.
 
-    A stop is known when `FOLLOWING` steps have followed (`OwnerSpans.closed`), and all samples up to the last of them are known,
-    those up to `until`. Spans of one owner and step share their first and
-    last commit, and the smallest of their mean gaps, in seconds. The last commit before a span comes from the nearest earlier
-    span of the partition that has one, or from `Keys` if that span is no longer in the state; a recreated topic has none.
+    A stop is known when `FOLLOWING` steps have followed, the last of them (`OwnerSpans.closed`) not after `until`; all samples up
+    to `until` are known. Spans of one owner and step share their first and last commit, and the smallest of their mean gaps, in
+    seconds. The last commit before a span comes from the nearest earlier span of the partition that has one, or from `Keys` if
+    that span is no longer in the state; a recreated topic has none.
     """
     by_span = _commits_by_span(parts)
     keys, spans, at = parts.keys, parts.spans, by_span.span
