@@ -16,6 +16,7 @@ from counterpoise.laws.violation import Violation
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.model.withhold import withhold
 from tests.laws.renaming import renamed, renaming
+from tests.soak.groups import drawn as soak_group
 from tests.strategies import Rebalance, problem_of, problems, random_problem, rebalances
 
 OPTIMAL = ["sticky", "cooperative-sticky", "constrained-cooperative-sticky"]
@@ -84,6 +85,14 @@ def test_so_it_does_in_300_larger_groups_within_a_band(band: int) -> None:
         handed = withhold(problem, assign(problem))
         end = assign(after_round(problem, handed))
         assert end[handed >= 0].tolist() == handed[handed >= 0].tolist(), f"group {number}"
+
+
+def test_so_it_does_if_partitions_are_held_without_a_valid_claim() -> None:
+    """A plan that moves no claim has a second round all the same: it withholds these partitions."""
+    claims, holder = [1, -1, -1, -1, -1, -1, -1, -1, 1], [1, 0, 4, 3, 4, 3, 0, 1, 1]
+    out_of_steps = problem_of([9], [list(range(5))], 5, claims, holder=holder, lag=[6, 6, 2, 1, 0, 7, 4, 8, 4])
+    for problem in (out_of_steps, soak_group(183994).problem()):
+        assert two_rounds(assignor("lag-sticky"), problem) == []
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])

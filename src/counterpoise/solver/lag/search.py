@@ -3,8 +3,8 @@
 The leader of a cooperative group plans twice. In the second round the partitions that change hands are free, and all others are
 claimed. If that round took other steps than the first one, it could revoke other partitions, round after round. So the search
 plans the second round as well, and returns a plan only if that round moves no claim. Two kinds of plans always pass: a plan that
-moves no claim, as it has no second round; and the plan from scratch, which depends on no claim. The second round of the latter
-either finds a plan within the limit of the bound that keeps all claims, or returns the plan from scratch again.
+withholds no partition, as it has no second round; and the plan from scratch, which depends on no claim. The second round of the
+latter either finds a plan within the limit of the bound that keeps all claims, or returns the plan from scratch again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LagSearch:
     def _owners(self, problem: Problem, claims: list[int]) -> list[int]:
         completed = self._lpt if max(claims, default=UNOWNED) == UNOWNED else self._completed(claims, self._bound_limit)
         kept = _stays(claims, completed.owner)
-        if kept and not completed.over():
+        if not completed.over() and _is_final(problem, completed.owner):
             return completed.owner
         # If balanced counts demand moves, claims are not those of a second round, and no balanced plan keeps them all.
         may_be_second = kept or self.band > 0
@@ -74,7 +74,7 @@ class LagSearch:
             return self._capped(completed, claims, self.max_moves)
         stable = self._stable(problem, completed.copy(), effort, final=True)
         if stable is None:
-            stable = completed.owner if kept and effort.left <= 0 else self.scratch.owner
+            stable = completed.owner if effort.left <= 0 and _is_final(problem, completed.owner) else self.scratch.owner
         return stable
 
     @cached_property
@@ -246,7 +246,7 @@ class LagSearch:
             state.effort, state.limit = effort, limit
             if not repair(state):
                 break
-            first_round = withhold(problem, np.array(state.owner, np.int32)).tolist()
+            first_round = _first_round(problem, state.owner)
             if first_round == state.owner:
                 return state.owner
             second = self._completed(first_round, self._bound_limit)
@@ -258,7 +258,7 @@ class LagSearch:
                     second = self._completed(first_round, limit)
                     effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
             if not second.over() and _stays(first_round, second.owner):
-                if withhold(problem, np.array(second.owner, np.int32)).tolist() == first_round:
+                if _first_round(problem, second.owner) == first_round:
                     return second.owner
                 stable = stable or state.owner
             state = second
@@ -271,6 +271,19 @@ class LagSearch:
             state.claims, state.moves_left = claims, max(0, most - moved)
             repair(state)
         return state.owner
+
+
+def _first_round(problem: Problem, owner: list[int]) -> list[int]:
+    """What the first round of a cooperative rebalance hands out of a plan."""
+    return list(withhold(problem, np.array(owner, np.int32)).tolist())
+
+
+def _is_final(problem: Problem, owner: list[int]) -> bool:
+    """Whether the first round hands out the whole plan.
+
+    A plan that moves no claim need not be final: a partition is withheld while a member holds it whose claim is not valid.
+    """
+    return _first_round(problem, owner) == owner
 
 
 def _stays(claims: list[int], owner: list[int]) -> bool:
