@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heapreplace
+from reprlib import repr as shorten
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -40,7 +41,7 @@ def assign_by_lag(
     partition in Python, since each choice depends on the one before.
     """
     if scope not in ("topic", "total"):
-        raise OptionError(f"strategy 'lag', option 'scope': {scope!r} does not fit; expected 'topic' or 'total'")
+        raise OptionError(f"strategy 'lag', option 'scope': {shorten(scope)} does not fit; expected 'topic' or 'total'")
     lag = np.zeros(problem.n_partitions, np.int64) if problem.lag is None else problem.lag
     by_lag = np.lexsort((-lag, problem.topic_of_partition()))
     owner = np.full(problem.n_partitions, UNOWNED, np.int32)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib.metadata import entry_points
+from reprlib import repr as shorten
 
 import numpy as np
 
@@ -120,8 +121,8 @@ def check_options(name: str, options: Mapping[str, object]) -> dict[str, object]
         known = found.options.get(option)
         if known is None:
             listed = ", ".join(found.options) or "none"
-            raise OptionError(f"strategy {name!r} has no option {option!r}; it has: {listed}")
+            raise OptionError(f"strategy {name!r} has no option {shorten(option)}; it has: {listed}")
         if (known.choices and value not in known.choices) or (known.fits is not None and not known.fits(value)):
             wanted = known.wanted or f"expected one of {', '.join(map(repr, known.choices))}"
-            raise OptionError(f"strategy {name!r}, option {option!r}: {value!r} does not fit; {wanted}")
+            raise OptionError(f"strategy {name!r}, option {option!r}: {shorten(value)} does not fit; {wanted}")
     return plain
