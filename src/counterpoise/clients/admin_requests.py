@@ -12,13 +12,13 @@ from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr
 
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["GRACE_S", "REFUSALS", "AdminRequests", "racks_of", "reason_of"]
+__all__ = ["GRACE_S", "REFUSALS", "AdminRequests", "cause_of", "racks_of", "reason_of"]
 
 BATCH = 5_000
 """Partitions per ListOffsets request: brokers answer these in well under a second."""
 REFUSALS = (KafkaException, FutureTimeoutError)
 GRACE_S = 5.0
-"""librdkafka answers within the time-out of a request; so long its answer may take until it is here."""
+"""Seconds to wait for an answer after the time-out of its request, at which librdkafka itself answers with an error."""
 _OFFSETS: Any = _OffsetSpec
 Answer = TypeVar("Answer")
 
@@ -68,7 +68,12 @@ def racks_of(described: Any) -> list[list[str]] | None:
     return racks if any(racks) else None
 
 
+def cause_of(error: Exception) -> Any:
+    """The `KafkaError` in one of `REFUSALS`, or a text."""
+    return next(iter(error.args), "no answer")
+
+
 def reason_of(error: Exception) -> str:
     """The message of one of `REFUSALS`."""
-    first = error.args[0] if error.args else "no answer"
-    return str(first.str() if hasattr(first, "str") else first or type(error).__name__)
+    cause = cause_of(error)
+    return str(cause.str() if hasattr(cause, "str") else cause or type(error).__name__)

@@ -24,7 +24,7 @@ try:
 except ImportError:
     raise MissingExtraError(f"reading a live group needs confluent-kafka: {pip_install('live')}") from None
 
-from counterpoise.clients.admin_requests import GRACE_S, REFUSALS, AdminRequests, racks_of, reason_of
+from counterpoise.clients.admin_requests import GRACE_S, REFUSALS, AdminRequests, cause_of, racks_of, reason_of
 
 __all__ = ["LiveGroup", "PartitionState", "read_live_group"]
 
@@ -129,8 +129,8 @@ class _Reader:
         try:
             found = future.result(self._timeout + GRACE_S)
         except REFUSALS as error:
-            code = getattr(error.args[0], "code", lambda: None)() if error.args else None
-            if code == KafkaError.GROUP_ID_NOT_FOUND:  # a broker from 4.0
+            cause = cause_of(error)
+            if isinstance(cause, KafkaError) and cause.code() == KafkaError.GROUP_ID_NOT_FOUND:  # a broker from 4.0
                 raise SourceError(none_such) from None
             advice = (
                 "check the address, and that this principal has Describe on the group and on its topics (kafka-acls --add "

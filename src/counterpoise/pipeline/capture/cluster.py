@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from counterpoise.clients.admin_requests import REFUSALS, AdminRequests, racks_of
+from counterpoise.clients.admin_requests import REFUSALS, AdminRequests, cause_of, racks_of
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
@@ -102,7 +102,7 @@ class Cluster:
         names = [name for name, about in listed.items() if about.error is None]
 
         def failed(what: str, error: Exception) -> None:
-            reason = next(iter(error.args), "no answer")
+            reason = cause_of(error)
             if not isinstance(reason, KafkaError) or reason.code() not in (*_DENIED, *_UNKNOWN):
                 raise source_error(reason, what, self.settings) from None
 
@@ -125,7 +125,7 @@ class Cluster:
         what = listed[0][0] if listed else ""
         offsets = self.request(lambda: requests.offsets(listed, latest=which != "start", isolation=level), what)
         if failed and not offsets:
-            raise source_error(next(iter(failed[-1].args), "no answer"), what, self.settings)
+            raise source_error(cause_of(failed[-1]), what, self.settings)
         return dict(sorted(offsets.items()))
 
     def request(self, call: Callable[[], T], what: str) -> T:
@@ -133,7 +133,7 @@ class Cluster:
         try:
             return call()
         except REFUSALS as error:
-            raise source_error(next(iter(error.args), "no answer"), what, self.settings) from None
+            raise source_error(cause_of(error), what, self.settings) from None
 
 
 def _refused_by_all(errors: Iterable[Any]) -> bool:

@@ -8,6 +8,7 @@ one folder), only the one with the largest end is used.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -42,8 +43,14 @@ class LogEnds:
         """Whether another sample of the same life follows, in the next row."""
         return np.asarray(rows + 1 < self.life_after[self.life(rows)])
 
-    def time_without_samples(self, begin: Int64, end: Int64) -> Float:
+    def unsampled(self, begin: Int64, end: Int64) -> Float:
         """How much of the time from `begin` to `end` the cluster's samples are missing, in microseconds."""
+        times, sums = self._gaps
+        return np.asarray(np.interp(end, times, sums) - np.interp(begin, times, sums))
+
+    @cached_property
+    def _gaps(self) -> tuple[Float, Float]:
+        """The time without samples up to a time, linear between points: times and sums in microseconds, float64[k] each."""
         every = np.diff(self.instants)
         known = np.append(np.full(RECENT, np.nan), every)
         before = np.stack([known[at : at + len(every)] for at in range(RECENT)])
@@ -51,13 +58,14 @@ class LogEnds:
         gaps = np.flatnonzero(missing)
         since, missing = self.instants[:-1][gaps], missing[gaps]
         total = np.cumsum(missing)
-        times = np.append(0, np.stack((since, since + missing), 1))
-        sums = np.append(0, np.stack((total - missing, total), 1))
-        return np.asarray(np.interp(end, times, sums) - np.interp(begin, times, sums))
+        return np.append(0, np.stack((since, since + missing), 1)), np.append(0, np.stack((total - missing, total), 1))
 
 
 def usual_interval(before: Float) -> Float:
-    """The third shortest of the last `RECENT` intervals, a column each; nan: fewer than three are known (not nan)."""
+    """float64[n]: in each column of float64[RECENT, n], the last intervals between samples, the third shortest.
+
+    An interval is nan if it is not known; the result is nan if fewer than three are known.
+    """
     return np.asarray(np.sort(before, 0)[2])
 
 

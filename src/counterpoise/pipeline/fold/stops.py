@@ -37,7 +37,8 @@ class Stops:
     # The owner before (-1: none), and the time of its last commit (-NEVER: none)
     owner_before: Int64
     last_before: Int64
-    # Seconds, and those left out, because they are without samples; nan: it did not stop, or one of the two commits is missing
+    # Seconds of the stop, and seconds of it that are left out because no samples exist; nan: the partition did not stop, or the
+    # commit before or after the stop is missing
     stop: Float
     left_out: Float
     # Number of commits after the step, and of those without an owner
@@ -100,7 +101,7 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
     silence = np.where(both, first / 1e6 - last_before / 1e6, np.nan)
     stopped = both & has_span & (owner_before >= 0) & (_pick(spans.eager, at) | (owner != owner_before))
     stop = np.where(stopped, np.maximum(silence - usual, 0.0), np.nan)
-    left_out = np.minimum(stop, ends.time_without_samples(last_before, first) / 1e6)
+    left_out = np.minimum(stop, ends.unsampled(last_before, first) / 1e6)
     closed = np.where(has_span, _pick(spans.closed, at), parts.third_step[group]) <= until
     following = np.full(len(at), NEVER)
     following[:-1] = np.where(by_span.key[1:] == by_span.key[:-1], time[1:], NEVER)
