@@ -28,7 +28,7 @@ __all__ = ["next_health"]
 UNKNOWN, OK, CATCHING_UP, FALLING_BEHIND, STOPPED, STALLED, UNOWNED, LOSING_DATA = range(len(STATES))
 _SECOND = 1e6
 _UNITS = np.array([[_SECOND], [1.0], [1.0]])
-"""The least usual values from which they grow: a second, a record, and a change of the lag by one record."""
+"""Lower bounds of the usual values when they grow: a gap of a second, a record, and a change of the lag by one record."""
 
 
 def next_health(matrix: Float, step: Step) -> tuple[Float, Bool, Points]:

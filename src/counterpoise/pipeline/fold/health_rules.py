@@ -3,15 +3,15 @@
 __all__ = ["FEW", "GROWS", "HOUR", "LEAST", "MANY", "RECENT", "RECORDS", "SEVERAL", "SHRINKS", "WAITING"]
 
 LEAST = 30_000_000
-"""The least patience, in microseconds."""
+"""The least patience (docs/definitions.md), in microseconds: how long records may wait without progress."""
 HOUR = 3_600_000_000
-"""Microseconds: data that retention deletes within this time is being lost; a member is no longer busy after it."""
+"""Microseconds. Unread data that retention deletes within this time is being lost; a member counts as busy for this time."""
 FEW = 2
 """A value within this factor of the usual one is usual."""
 RECENT = 4
 """Intervals between samples, of which the third shortest is usual: one gap does not change it, and two in turn are usual."""
 SEVERAL = 5
-"""Patience is multiplied by this where there is a doubt."""
+"""Factor of the patience with a new owner, with few records, and while no usual gap is known."""
 MANY = 10
 """A rise or a fall of the lag may pause for this many times the patience; a log is gone after this many missed samples."""
 SHRINKS, GROWS = 0.9, 3

@@ -66,7 +66,7 @@ def follow(was: Ruled, found: Ruled, step: Step, starves: Bool, resumed: Bool, t
     turn = np.where(changes & starves, step.last_progress, turn)
     found.trend[:] = np.where(rises, FALLING, np.where(falls, CATCHING, np.where(ends, LEVEL, trend)))
     found.mark[:] = np.where(changes | (progress & continues), commit, was.mark)
-    # A rise or fall that is not shown for so long is another level of the lag: what follows is compared with that.
+    # After `MANY` times the patience without a state of its own, a rise or fall is the new level with which the lag is compared.
     anew = (away & ~shown & (lasted > MANY * patience)) | ends | resumed
     anew[0] |= falls
     anew[1] |= rises

@@ -93,9 +93,11 @@ class ReportTotals:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """`stopped`: milliseconds by strategy and mode. `stopped_ms`: those of all groups. `groups`: by type, protocol and state,
-        the number of groups and members, of compared and of matching generations, of groups in which some generation did not
-        match, of groups whose older history is missing, that were polled, and that have stops without samples.
+        """`stopped`: partition-milliseconds by strategy and mode. `stopped_ms`: the observed ones of all groups.
+
+        `groups`: by type, protocol and state, the number of groups and members, of compared and of matching generations, of
+        groups in which some generation did not match, of groups whose older history is missing, that were polled, and that have
+        stops without samples.
         """
         groups = [[*key, *figures] for key, figures in self._kinds.items()]
         return {"groups": groups, "stopped": [[*key, ms] for key, ms in self._stopped.items()], "stopped_ms": self._stopped_ms}

@@ -57,7 +57,7 @@ class LagSearch:
     def _owners(self, problem: Problem, claims: list[int]) -> list[int]:
         completed = self._lpt if max(claims, default=UNOWNED) == UNOWNED else self._completed(claims, self._bound_limit)
         kept = _stays(claims, completed.owner)
-        if not completed.over() and _is_final(problem, completed.owner):
+        if not completed.over() and _ends_in_one_round(problem, completed.owner):
             return completed.owner
         # If balanced counts demand moves, claims are not those of a second round, and no balanced plan keeps them all.
         may_be_second = kept or self.band > 0
@@ -74,7 +74,7 @@ class LagSearch:
             return self._capped(completed, claims, self.max_moves)
         stable = self._stable(problem, completed.copy(), effort, final=True)
         if stable is None:
-            stable = completed.owner if effort.left <= 0 and _is_final(problem, completed.owner) else self.scratch.owner
+            stable = completed.owner if effort.left <= 0 and _ends_in_one_round(problem, completed.owner) else self.scratch.owner
         return stable
 
     @cached_property
@@ -274,14 +274,15 @@ class LagSearch:
 
 
 def _first_round(problem: Problem, owner: list[int]) -> list[int]:
-    """What the first round of a cooperative rebalance hands out of a plan."""
+    """The owner of each partition after the first round of a cooperative rebalance; UNOWNED: withheld until it is revoked."""
     return list(withhold(problem, np.array(owner, np.int32)).tolist())
 
 
-def _is_final(problem: Problem, owner: list[int]) -> bool:
-    """Whether the first round hands out the whole plan.
+def _ends_in_one_round(problem: Problem, owner: list[int]) -> bool:
+    """Whether the first round of a cooperative rebalance assigns the whole plan.
 
-    A plan that moves no claim need not be final: a partition is withheld while a member holds it whose claim is not valid.
+    A plan that moves no claim may need a second round: a partition is withheld from its owner while another member holds it
+    without a valid claim.
     """
     return _first_round(problem, owner) == owner
 
