@@ -101,14 +101,12 @@ class Fleet:
 
     def stop(self, name: str) -> None:
         """Ask a member to end in good order, and wait until it has."""
-        process = self.processes.pop(name)
-        process.terminate()
+        self.processes[name].terminate()
         try:
-            process.wait(60)
+            self.processes[name].wait(60)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise AssertionError(f"{name} did not end on SIGTERM:\n{self.log_end(name)}") from None
+            raise AssertionError(f"{name} did not end on SIGTERM; {self.picture()}") from None
+        del self.processes[name]
 
     def kill(self, name: str) -> None:
         """End a member as a crash would."""

@@ -13,7 +13,7 @@ from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.joined import JoinMember
 from counterpoise.wire.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from tests.clients.fleet import Fleet
-from tests.clients.invariants import check_run
+from tests.clients.invariants import came_and_went, check_run
 from tests.clients.programs.watched import lead_event
 from tests.clients.records import Generation, GroupHistory
 
@@ -114,3 +114,18 @@ def test_a_planted_fault_is_found(tmp_path: Path, fault: Any, message: str) -> N
     fault(events, history)
     with pytest.raises(AssertionError, match=message):
         check(members, events, history)
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        (["a b", "a b", "a b c"], False),  # c joins
+        (["a b", "b c"], False),  # a crashes, c joins
+        (["a b", "a", "a b c"], True),  # b is expelled, comes back when c joins
+        (["a b", "a b c", "a b", "a b c"], True),
+        (["a b", "a b2 c"], True),  # b comes back at once, without claims
+    ],
+)
+def test_who_came_and_went(members: list[str], expected: bool) -> None:
+    clients = [{each: each[0] for each in present.split()} for present in members]
+    assert came_and_went([Generation(at, "a", "sticky", each, {}, {}) for at, each in enumerate(clients)]) is expected

@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka.cimpl import NewPartitions
 
 from tests.clients.fleet import Fleet, fleet
-from tests.clients.invariants import check_run, covered
-from tests.clients.records import Feeder, GroupHistory, group_history
+from tests.clients.invariants import came_and_went, check_run, covered
+from tests.clients.records import Feeder, Generation, GroupHistory, group_history
 from tests.kafka_broker import Broker
 
 pytestmark = pytest.mark.kafka
@@ -58,6 +58,7 @@ class Run:
     first: str
     keeps: set[str] = field(default_factory=set)
     before: dict[str, set[str]] = field(default_factory=dict)
+    settled: float = 0.0
     under_first: list[tuple[str, float]] = field(default_factory=list)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Of members, by kind."""
@@ -87,8 +88,14 @@ class Run:
         now = {name: self.members.owned(name) for name in self.members.processes}
         for name in self.keeps & self.read_by_the_leader() & self.before.keys() & now.keys() if sticky else ():
             had, has = self.before[name], now[name]
-            assert len(had & has) == min(len(had), len(has)), f"{name} had {sorted(had)} and has {sorted(has)}"
-        self.before = now
+            kept = len(had & has) == min(len(had), len(has))
+            assert kept or came_and_went(self.since()), f"{name} had {sorted(had)} and has {sorted(has)}"
+        self.before, self.settled = now, time.time()
+
+    def since(self) -> list[Generation]:
+        """The generation in which all was last owned evenly, and those after it."""
+        generations = group_history(self.broker, self.members.group).generations
+        return generations[max(at for at, each in enumerate(generations) if each.time < self.settled) :]
 
     def read_by_the_leader(self) -> set[str]:
         """The running members whose claims the leader can read."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import os
 import signal
 import sys
 from typing import Any
 
+import kafka
 from kafka import KafkaConsumer
 from kafka.errors import KafkaConnectionError
 
@@ -77,6 +79,8 @@ def main(settings: dict[str, Any]) -> None:
     consumer.close()
     listener.close()
     journal.write("ended")
+    if kafka.__version__ == "2.2.0":  # its finalizer may wait for a lock that a heartbeat thread held when the interpreter ended
+        os._exit(0)
 
 
 if __name__ == "__main__":
