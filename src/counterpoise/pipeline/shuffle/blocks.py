@@ -35,7 +35,7 @@ _SCHEMA = pa.schema([("bucket", pa.int32()), ("first_time", pa.int64()), ("kind"
 STATE, RECORDS, COMMITS = range(3)
 MANIFEST = -1
 """The bucket of a task's manifest."""
-_RECORDS_A_BUCKET = 1 << 17
+_RECORDS_A_BUCKET = 1 << 18
 _LEAST, _MOST = 8, 256
 
 
@@ -67,7 +67,7 @@ def bucket_of(group: bytes, buckets: int) -> int:
 
 
 def bucket_count(records: int | None) -> int:
-    """The number of buckets, a power of two: about 130,000 records each, because small buckets cost more in sum."""
+    """The number of buckets, a power of two: at most 260,000 records each, because small buckets cost more in sum."""
     if records is None:
         return _MOST
     return max(_LEAST, min(_MOST, 1 << (records // _RECORDS_A_BUCKET).bit_length()))
