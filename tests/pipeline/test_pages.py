@@ -36,7 +36,11 @@ def text(page: str) -> str:
 
 def commands(page: str) -> Iterator[list[str]]:
     """The words of each command in a block of code, without comments and what a shell makes of the output."""
-    for line in re.findall(r"^(?:    |\$ )(?:\w+=\S+ )*counterpoise (.*)", text(page).replace("\\\n", " "), re.MULTILINE):
+    for line in re.findall(
+        r"^(?:    |\$ )(?:\w+=\S+ )*(?:counterpoise|spark-submit .*? audit\.py) (.*)",
+        text(page).replace("\\\n", " "),
+        re.MULTILINE,
+    ):
         yield shlex.split(line.removesuffix("&"), comments=True)
 
 
