@@ -87,9 +87,9 @@ def anchor(title: str) -> str:
 
 def api() -> str:
     """What `counterpoise` exports, then the public modules beside it."""
-    exported = [identifier(name) for name in counterpoise.__all__ if name not in {"__version__", "CounterpoiseError"}]
+    exported = sorted(set(counterpoise.__all__) - {"__version__", "CounterpoiseError"}, key=str.lower)
     parts = ["# Python", "What can be imported? `import counterpoise` needs no extra and loads these names on first use."]
-    for title, names in {"counterpoise": exported, **API}.items():
+    for title, names in {"counterpoise": map(identifier, exported), **API}.items():
         parts += [f"## {title}", *(f"::: {name}" for name in names)]
     return "\n\n".join(parts) + "\n"
 
