@@ -12,7 +12,11 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from counterpoise.errors import InvariantError
+from counterpoise.solver.classes import classify
+from counterpoise.solver.flows.balance import decompose
 from counterpoise.solver.flows.flow import Arcs, Network
+from counterpoise.solver.flows.quotas import Demand
+from tests.solver.build import random_problem
 
 CASES = 5_000 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 300
 
@@ -78,6 +82,39 @@ def test_a_cheap_flow_costs_as_little_as_a_linear_program_finds() -> None:
         assert_is_a_flow(network, seed)
         flowing = int(network.flow[network._parts["in"]].sum())
         assert int((network.flow * network._cost).sum()) == cheapest(network, flowing), f"seed {seed}"
+
+
+def test_blocks_do_not_depend_on_where_flows_start() -> None:
+    """From nothing, or from any units per link that are there; members may start with more than they end with."""
+    for seed in range(CASES):
+        rng = np.random.default_rng([seed, 46])
+        problem = random_problem(rng, 9, capacities=seed % 3 == 0)
+        classes = classify(problem)
+        demand = Demand(problem.capacity if seed % 3 == 0 and problem.n_members else None)
+        blocks, shares = decompose(classes, classes.size, demand, np.zeros(len(classes.link_topic_class), np.int64))
+        flow, left = np.zeros(len(classes.link_topic_class), np.int64), classes.size.copy()
+        for link in rng.permutation(len(flow)).tolist():
+            flow[link] = rng.integers(0, left[classes.link_topic_class[link]] + 1)
+            left[classes.link_topic_class[link]] -= flow[link]
+        other, others = decompose(classes, classes.size, demand, flow)
+        for name in ("of_topic_class", "of_member_class", "of_member", "units"):
+            assert getattr(blocks, name).tolist() == getattr(other, name).tolist(), f"seed {seed}: {name}"
+        assert shares.floor.tolist() == others.floor.tolist(), f"seed {seed}"
+
+
+def test_a_network_starts_with_a_flow_that_arrives_at_the_sink() -> None:
+    """Units of one part: from the source, on to the floor of their node, and through the hub."""
+    arcs, two, one = Arcs(first=2, second=2, hub=1), np.arange(2), np.zeros(1, np.int64)
+    arcs.add("in", "source", ("first", two), np.array([5, 5]))
+    arcs.add("between", ("first", np.array([0, 0, 1])), ("second", np.array([0, 1, 1])), np.array([5, 5, 5]))
+    arcs.add("floor", ("second", two), "sink", np.array([2, 2]))
+    arcs.add("candidates", ("second", two), ("hub", 0 * two), np.array([1, 1]))
+    arcs.add("ceiling_slots", ("hub", one), "sink", np.array([1]))
+    network = arcs.build()
+    network.start_with("between", np.array([1, 2, 1]))
+    assert_is_a_flow(network, 0)
+    assert [network.of(part).tolist() for part in ("in", "floor", "candidates", "ceiling_slots")] == [[3, 1], [1, 2], [0, 1], [1]]
+    assert network.push() == 1
 
 
 def test_a_flow_that_does_not_fit_raises() -> None:

@@ -54,6 +54,11 @@ class Classes:
         taking = np.flatnonzero(self.member_class >= 0)
         return sum_by(self.member_class[taking], values[taking], self.n_member_classes)
 
+    def per_link(self, topic_class: Int64, member_class: Int64, values: Int64) -> Int64:
+        """Sum of the values of each link's pairs of topic class and member class, int64[K]."""
+        link = self.link_topic_class * self.n_member_classes + self.link_member_class
+        return sum_by(np.searchsorted(link, topic_class * self.n_member_classes + member_class), values, len(link))
+
 
 def classify(problem: Problem) -> Classes:
     """The classes of a problem, in order of their first topic and first member; O(S + P), vectorised."""

@@ -102,18 +102,28 @@ def _task(problem: Problem, classes: Classes, claims: Claims, pinned: Int64 | No
 
 def _stickiest(task: _Task) -> ClassAllocation:
     """The stickiest balanced plan: first as one block, which is right if everything fits, then block by block."""
-    whole = one_block(task.classes, task.units)
+    whole, tried = one_block(task.classes, task.units), None
     shares = quotas(whole.units, whole.of_member, task.demand)
     if plausible(task.classes, task.units, shares):
-        allocation = _attempt(task, whole, shares)
-        if not allocation.short.any():
-            return allocation
-    return _attempt(task, *decompose(task.classes, task.units, task.demand), final=True)
+        tried = _attempt(task, whole, shares)
+        if not tried.short.any():
+            return tried
+    return _attempt(task, *_decompose(task, tried), final=True)
+
+
+def _decompose(task: _Task, tried: ClassAllocation | None = None) -> tuple[Blocks, Quotas]:
+    """The blocks; flows start from what is claimed, or from a plan that falls short."""
+    classes, claims = task.classes, task.claims
+    kept = claims.count if tried is None else claims.count - tried.shed
+    flow = classes.per_link(claims.topic_class, classes.member_class[claims.member], kept)
+    if tried is not None:
+        flow += classes.per_link(tried.topic_class, tried.member_class, tried.count)
+    return decompose(classes, task.units, task.demand, flow)
 
 
 def _cheapest(task: _Task, costs: Costs) -> ClassAllocation:
     """The cheapest balanced plan, for any costs."""
-    blocks, shares = decompose(task.classes, task.units, task.demand)
+    blocks, shares = _decompose(task)
     return reroute(task.classes, task.claims, task.units, blocks, shares, costs, None)
 
 
@@ -121,7 +131,7 @@ def _solve_evenly(
     problem: Problem, task: _Task, claims: Claims, match: Bools | None, pinned: Int64 | None, *, before: bool
 ) -> Int32:
     """Owners with every topic as even as the other objectives allow: the same blocks, but a network by topic and member."""
-    blocks, shares = decompose(task.classes, task.units, task.demand)
+    blocks, shares = _decompose(task)
     view = view_by_topic(problem, task.classes)
     fine = view.classes
     mine = replace(claims_of(problem, fine), owner=claims.owner) if len(claims.count) else claims

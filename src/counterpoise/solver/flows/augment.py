@@ -8,6 +8,7 @@ lists are quick enough, and they need no package.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from dataclasses import dataclass
 
 __all__ = ["UNREACHED", "Residual"]
@@ -36,42 +37,46 @@ class Residual:
         cost: list[int],  # Cost of each entry; an opposite entry has the negative cost
         potential: list[int],  # ``cost + potential[tail] - potential[head]`` must not be negative on an entry with slack
     ) -> list[int]:
-        """Shortest distances from the source by reduced cost, int[N]; UNREACHED where no path leads or the sink is nearer."""
+        """Shortest distances from the source by reduced cost (Dijkstra, a list of nodes per distance), int[N].
+
+        UNREACHED where no path leads. Of nodes that are no nearer than the sink only that is known.
+        """
         start, head, capacity = self.start, self.head, self.capacity
-        n = len(start) - 1
-        distance = [UNREACHED] * n
+        distance = [UNREACHED] * (len(start) - 1)
         distance[0] = 0
-        queue = [(0, 0)]
-        while queue:
-            here, node = heapq.heappop(queue)
-            if distance[node] != here:
-                continue
-            if 0 <= distance[-1] < here:
-                break
-            base = here + potential[node]
-            for entry in range(start[node], start[node + 1]):
-                if capacity[entry]:
-                    to = head[entry]
-                    there = base + cost[entry] - potential[to]
-                    if distance[to] == UNREACHED or there < distance[to]:
-                        distance[to] = there
-                        heapq.heappush(queue, (there, to))
+        nodes_at = defaultdict(list, {0: [0]})
+        nearest = [0]
+        while nearest and not 0 <= distance[-1] <= nearest[0]:
+            here = heapq.heappop(nearest)
+            for node in nodes_at[here]:  # grows while entries cost nothing
+                if distance[node] != here:
+                    continue
+                base = here + potential[node]
+                for entry in range(start[node], start[node + 1]):
+                    if capacity[entry]:
+                        to = head[entry]
+                        there = base + cost[entry] - potential[to]
+                        if distance[to] == UNREACHED or there < distance[to]:
+                            distance[to] = there
+                            if there not in nodes_at:
+                                heapq.heappush(nearest, there)
+                            nodes_at[there].append(to)
         return distance
 
     def _levels(self) -> list[int]:
         """Entries on a shortest path from each node to the sink, UNREACHED without one; nodes beyond the source are left out."""
         start, head, mate, capacity = self.start, self.head, self.mate, self.capacity
         level = [UNREACHED] * (len(start) - 1)
-        level[-1] = 0
+        level[-1] = above = 0
         frontier = [len(level) - 1]
         while frontier and level[0] == UNREACHED:
-            further = []
+            further, above = [], above + 1
             for node in frontier:
-                above = level[node] + 1
                 for entry in range(start[node], start[node + 1]):
-                    if level[head[entry]] == UNREACHED and capacity[mate[entry]]:
-                        level[head[entry]] = above
-                        further.append(head[entry])
+                    to = head[entry]
+                    if level[to] == UNREACHED and capacity[mate[entry]]:
+                        level[to] = above
+                        further.append(to)
             frontier = further
         return level
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.solver.classes import Classes, sum_by
-from counterpoise.solver.flows.flow import Arcs, Bools
+from counterpoise.solver.flows.flow import Arcs, Bools, first_units
 from counterpoise.solver.flows.quotas import Demand, Quotas, quotas
 
 __all__ = ["Blocks", "decompose", "one_block", "plausible"]
@@ -56,6 +56,7 @@ def decompose(
     classes: Classes,
     units: Int64,  # int64[C]: units of each topic class to assign
     demand: Demand,
+    flow: Int64,  # int64[K]: where flows start, at most `units` of each topic class; changed. The blocks do not depend on it.
 ) -> tuple[Blocks, Quotas]:
     """Split topic classes and member classes into blocks in which the quotas are feasible; the blocks and their quotas.
 
@@ -68,7 +69,7 @@ def decompose(
     while open_blocks.any():
         blocks = _blocks(classes, of_topic_class, of_member_class, n_blocks, units)
         shares = quotas(blocks.units, blocks.of_member, demand)
-        short, topic_reached, member_reached = _cut(classes, units, blocks, shares, open_blocks)
+        short, topic_reached, member_reached = _cut(classes, units, blocks, shares, open_blocks, flow)
         number = np.full(n_blocks, -1, np.int64)
         number[short] = n_blocks + np.arange(len(short))
         of_topic_class = np.where(topic_reached, number[of_topic_class], of_topic_class)
@@ -85,8 +86,13 @@ def _blocks(classes: Classes, of_topic_class: Int64, of_member_class: Int64, n_b
     return Blocks(of_topic_class, of_member_class, of_member, sum_by(of_topic_class, units, n_blocks))
 
 
-def _cut(classes: Classes, units: Int64, blocks: Blocks, shares: Quotas, open_blocks: Bools) -> tuple[Int64, Bools, Bools]:
-    """Blocks whose units do not all fit; topic classes and member classes on the source side of their minimum cuts."""
+def _cut(
+    classes: Classes, units: Int64, blocks: Blocks, shares: Quotas, open_blocks: Bools, flow: Int64
+) -> tuple[Int64, Bools, Bools]:
+    """Blocks whose units do not all fit; topic classes and member classes on the source side of their minimum cuts.
+
+    The flow starts from `flow`, as far as the quotas allow, and is written there for the next cut.
+    """
     floor, ceiling = classes.per_member_class(shares.floor), classes.per_member_class(shares.candidate)
     topic_classes = np.flatnonzero(open_blocks[blocks.of_topic_class] & (units > 0))
     member_classes = np.flatnonzero(open_blocks[blocks.of_member_class])
@@ -106,7 +112,12 @@ def _cut(classes: Classes, units: Int64, blocks: Blocks, shares: Quotas, open_bl
     arcs.add("candidates", ("member_class", candidates), ("hub", blocks.of_member_class[candidates]), ceiling[candidates])
     arcs.add("ceiling_slots", ("hub", hubs), "sink", shares.ceiling_slots[hubs])
     network = arcs.build()
+    quota, seen = floor.copy(), sum_by(link_member_class, flow[links], classes.n_member_classes)
+    wanted = np.clip(seen - floor, 0, ceiling)[candidates]
+    quota[candidates] += first_units(blocks.of_member_class[candidates], wanted, shares.ceiling_slots)
+    network.start_with("links", first_units(link_member_class, flow[links], quota))
     network.push()
+    flow[links] = network.of("links")
     routed = sum_by(blocks.of_topic_class[topic_classes], network.of("topic_classes"), blocks.n_blocks)
     short = np.flatnonzero(open_blocks & (routed < blocks.units)).astype(np.int64)
     topic_reached, member_reached = network.reached("topic_class", "member_class")

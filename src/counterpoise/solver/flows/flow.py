@@ -13,13 +13,14 @@ import numpy.typing as npt
 
 from counterpoise.errors import InvariantError
 from counterpoise.model.problem import Int64
+from counterpoise.solver.classes import sum_by
 from counterpoise.solver.flows.augment import UNREACHED, Residual
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Ends: TypeAlias = str | tuple[str, npt.NDArray[np.integer[Any]]]
 """Nodes at one side of some arcs: "source", "sink", or a layer and indices in it."""
 
-__all__ = ["Arcs", "Bools", "Network"]
+__all__ = ["Arcs", "Bools", "Network", "first_units"]
 
 
 class Arcs:
@@ -61,7 +62,7 @@ class Arcs:
 class Network:
     """A layered network, with flow kept between pushes.
 
-    `flow` and `capacity` (int64[A]) are in the order in which arcs were added; callers may preload flow and raise capacities.
+    `flow` and `capacity` (int64[A]) are in the order in which arcs were added.
     """
 
     def __init__(self, parts: dict[str, slice], layers: dict[str, slice], columns: list[Int64]) -> None:
@@ -76,8 +77,8 @@ class Network:
         entry[order] = np.arange(2 * n_arcs)
         self._forth, self._back = entry[:n_arcs], entry[n_arcs:]
         self._start = np.concatenate([[0], np.cumsum(np.bincount(tails, minlength=self._n))])
-        self._heads = heads[order]
-        self._mate = self._paired(self._back, self._forth, np.int64)
+        self._heads, self._mate = heads[order], self._paired(self._back, self._forth)
+        self._pattern = self._start.tolist(), self._heads.tolist(), self._mate.tolist()
 
     def of(self, part: str) -> Int64:
         """Flow on the arcs of one part; a view."""
@@ -87,6 +88,21 @@ class Network:
         """Raise the capacities of one part."""
         self.capacity[self._parts[part]] = capacity
 
+    def start_with(self, part: str, flow: Int64) -> None:
+        """Put a flow on one part; its tails are fed by the source, its heads must have one arc in each later part.
+
+        Each later part, in the order in which they were added, carries what has arrived, up to its capacity.
+        """
+        arcs, first = self._parts[part], self._tail == 0
+        self.flow[arcs] = flow
+        self.flow[first] = sum_by(self._tail[arcs], flow, self._n)[self._head[first]]
+        arrived = sum_by(self._head[arcs], flow, self._n)
+        for later in self._parts.values():
+            if later.start >= arcs.stop:
+                tail = self._tail[later]
+                self.flow[later] = carried = np.minimum(arrived[tail], self.capacity[later])
+                arrived += sum_by(self._head[later], carried, self._n) - sum_by(tail, carried, self._n)
+
     def push(
         self,
         usable: Bools | None = None,  # bool[A]: arcs on which the flow may change; default: all
@@ -95,19 +111,13 @@ class Network:
 
         Returns how much more flows now.
         """
-        arcs = np.arange(len(self.flow)) if usable is None else np.flatnonzero(usable)
-        stays = np.zeros(2 * len(self.flow), np.bool_)
-        stays[self._forth[arcs]] = stays[self._back[arcs]] = True
-        place = np.cumsum(stays) - 1
-        residual = Residual(
-            np.append(0, place + 1)[self._start].tolist(),
-            self._heads[stays].tolist(),
-            place[self._mate[stays]].tolist(),
-            self._residual_capacity()[stays].tolist(),
-        )
+        stays = ... if usable is None else self._paired(usable, usable) > 0
+        residual = self._residual(stays)
         residual.augment()
+        capacity = self._residual_capacity()
+        capacity[stays] = residual.capacity
         before = self.flow[self._tail == 0].sum()
-        self.flow[arcs] = np.array(residual.capacity, np.int64)[place[self._back[arcs]]]
+        self.flow[:] = capacity[self._back]
         return int(self.flow[self._tail == 0].sum() - before)
 
     def reached(self, *layers: str) -> list[Bools]:
@@ -123,7 +133,7 @@ class Network:
         there is slack, so the result is a minimum, and the potentials prove it.
         """
         potential = np.zeros(self._n, np.int64)
-        cost = self._paired(self._cost, -self._cost, np.int64).tolist()
+        cost = self._paired(self._cost, -self._cost).tolist()
         left = wanted - int(self.flow[self._tail == 0].sum())
         while left > 0:
             distance = np.array(self._residual().distances(cost, potential.tolist()), np.int64)
@@ -133,14 +143,32 @@ class Network:
             potential += np.where(distance == UNREACHED, end, np.minimum(distance, end))
             left -= self.push(self._cost + potential[self._tail] == potential[self._head])
 
+    def _residual(self, stays: Any = ...) -> Residual:
+        """The residual network of all entries, or of those that stay."""
+        capacity = self._residual_capacity()[stays].tolist()
+        if stays is ...:
+            return Residual(*self._pattern, capacity)
+        place = np.cumsum(stays) - 1
+        start, mate = np.append(0, place + 1)[self._start], place[self._mate[stays]]
+        return Residual(start.tolist(), self._heads[stays].tolist(), mate.tolist(), capacity)
+
     def _residual_capacity(self) -> Int64:
-        return self._paired(self.capacity - self.flow, self.flow, np.int64)
+        return self._paired(self.capacity - self.flow, self.flow)
 
-    def _residual(self) -> Residual:
-        return Residual(self._start.tolist(), self._heads.tolist(), self._mate.tolist(), self._residual_capacity().tolist())
-
-    def _paired(self, forth: npt.NDArray[Any], back: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
+    def _paired(self, forth: Int64 | Bools, back: Int64 | Bools) -> Int64:
         """Values of arcs and of opposite arcs, in the order of the entries."""
-        values: npt.NDArray[Any] = np.empty(2 * len(forth), dtype)
+        values = np.empty(2 * len(forth), np.int64)
         values[self._forth], values[self._back] = forth, back
         return values
+
+
+def first_units(taker: Int64, count: Int64, quota: Int64) -> Int64:
+    """How many of count[i] units each taker[i] takes if it takes its first ones, up to its quota."""
+    order = np.argsort(taker, kind="stable")
+    count, taker = count[order], taker[order]
+    before = np.cumsum(count) - count
+    if len(before):
+        before -= before[np.searchsorted(taker, taker)]
+    taken = np.empty(len(count), np.int64)
+    taken[order] = np.clip(quota[taker] - before, 0, count)
+    return taken

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.solver.classes import Classes, sum_by
+from counterpoise.solver.classes import Classes
 from counterpoise.solver.flows.balance import Blocks
-from counterpoise.solver.flows.flow import Arcs
+from counterpoise.solver.flows.flow import Arcs, first_units
 from counterpoise.solver.flows.quotas import Quotas
 from counterpoise.solver.flows.transport import ClassAllocation, Start
 from counterpoise.solver.history import Claims
@@ -87,14 +87,7 @@ def reroute(
     arcs.add("ceiling_slots", ("hub", hubs), "sink", shares.ceiling_slots[hubs])
     network = arcs.build()
     if start is not None:
-        kept = _first_claims(claims, cells, start.quota)
-        total = sum_by(claims.member[cells], kept, len(classes.member_class))
-        above = np.maximum(total - shares.floor, 0)
-        network.of("topic_classes")[:] = sum_by(claims.topic_class[cells], kept, classes.n_topic_classes)[topic_classes]
-        network.of("kept")[:] = kept
-        network.of("floor")[:] = (total - above)[members]
-        network.of("candidates")[:] = above[candidates]
-        network.of("ceiling_slots")[:] = sum_by(blocks.of_member[candidates], above[candidates], blocks.n_blocks)[hubs]
+        network.start_with("kept", first_units(claims.member[cells], claims.count[cells], start.quota))
     network.push_cheaply(int(units.sum()))
     shed = claims.count.copy()
     shed[cells] -= network.of("kept")
@@ -104,16 +97,3 @@ def reroute(
     used = np.flatnonzero(network.of("moved"))
     nothing_short = np.zeros(blocks.n_blocks, np.bool_)
     return ClassAllocation(shed, load, link_topic_class[used], link_member_class[used], network.of("moved")[used], nothing_short)
-
-
-def _first_claims(claims: Claims, cells: Int64, quota: Int64) -> Int64:
-    """How many claims of each cell fit when members keep their first topic classes up to their quota."""
-    count, member = claims.count[cells], claims.member[cells]
-    order = np.argsort(member, kind="stable")
-    count, member = count[order], member[order]
-    before = np.cumsum(count) - count
-    if len(before):
-        before -= before[np.searchsorted(member, member)]
-    kept = np.empty(len(cells), np.int64)
-    kept[order] = np.clip(quota[member] - before, 0, count)
-    return kept
