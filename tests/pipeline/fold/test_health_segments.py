@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.pipeline.fold.histories import PLACES, Commit, Event, History, Sample, Step, folded
 
 SECOND = 1_000_000
 EVERY, SEGMENT, END = 30, 600, 9_000
-"""Seconds: between two samples, each with a commit; between two deletions; retention has not reached the member at the end."""
-WRITTEN, READ, KEPT = 10, 8, 20_000
-"""Records: written a second, read a second, and in the log when the recording begins."""
+"""Seconds: between two samples, each with a commit; between two deletions; the recording."""
+WRITTEN, READ = 10, 8
+"""Records a second. Retention never reaches a member with 20,000 records before it; one with 5,000 it reaches again and again."""
 
 
-def history() -> History:
-    """A member that is slower than its partitions are written."""
+def history(kept: int, *, recovers: int = END) -> History:
+    """A member that is slower than its partitions are written, until it recovers; what is deleted it skips.
+
+    `kept` is the number of records in the log when the recording begins.
+    """
     events: list[Event] = [Step(0, "g", "rebalance", "eager", (0,) * len(PLACES), (), withheld=False, recreated=False)]
+    read, start = kept, 0
     for second in range(EVERY, END, EVERY):
-        end, start = KEPT + WRITTEN * second, second // SEGMENT * SEGMENT * WRITTEN
-        events += [Commit(second * SECOND - 1, "g", place, KEPT + READ * second, None) for place, _ in enumerate(PLACES)]
+        read, end = max(read + READ * EVERY, start), kept + WRITTEN * second
+        read = read if second < recovers else end - SEGMENT
+        start = second // SEGMENT * SEGMENT * WRITTEN
+        events += [Commit(second * SECOND - 1, "g", place, read, None) for place, _ in enumerate(PLACES)]
         events.append(Sample(second * SECOND, (end,) * len(PLACES), (start,) * len(PLACES)))
     return History(tuple(events), None, None)
 
 
-def test_losing_data_is_one_row_while_the_start_of_the_log_moves_by_segments() -> None:
-    rows = [row for row in folded(history()).health.values() if row["scope"] == "partition" and row["state"] == "losing_data"]
+def losing(made: History) -> list[dict[str, Any]]:
+    rows = folded(made).health.values()
+    return [row for row in rows if row["scope"] == "partition" and row["state"] == "losing_data"]
+
+
+@pytest.mark.parametrize("kept", [20_000, 5_000])
+def test_losing_data_is_one_row_while_the_start_of_the_log_moves_by_segments(kept: int) -> None:
+    rows = losing(history(kept))
     assert sorted((row["topic"], row["partition"]) for row in rows) == PLACES
     assert all(row["open"] for row in rows)
+
+
+def test_losing_data_ends_when_the_member_is_nearer_to_the_end_of_the_log_even_if_the_log_is_shorter_than_a_segment() -> None:
+    rows = losing(history(5_000, recovers=6_000))
+    assert {round(row["until"].timestamp()) for row in rows} == {6_000}
+    assert len(rows) == len(PLACES)

@@ -19,7 +19,7 @@ def losing_data(row: Row) -> Finding | None:
     if state is None:
         return None
     lost, left = state["lost"], state["seconds_left"]
-    cost = f"{times(lost, 'records')} are lost already" if lost else "none is lost yet"
+    cost = f"{times(lost, 'records')} are lost already" if lost else "none of those that wait now is lost"
     return Finding(
         "losing_data",
         CRITICAL,

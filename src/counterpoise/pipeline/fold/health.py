@@ -2,7 +2,7 @@
 
 | state | a partition is in it if |
 |---|---|
-| losing_data | records are lost (`_left`), or will be within an hour at the present rates; it lasts until two are left |
+| losing_data | records are lost (`_left`), or will be within an hour at the present rates; until the next deletion is far |
 | unowned | records wait and no member owns it |
 | stalled, stopped | records wait and the committed offset stays, longer than usual, with and without commits |
 | falling_behind, catching_up | the lag at commits rises, or falls (`health_trend`) |
@@ -71,15 +71,15 @@ def next_health(matrix: Float, step: Step) -> tuple[Float, Bool, Points]:
     shown.left[:] = _left(was, rules, found, step, behind, patience)
     state = np.where(found.trend == FALLING, FALLING_BEHIND, np.where(found.trend == CATCHING, CATCHING_UP, OK))
     state = np.where(stuck, np.where(commits, STALLED, STOPPED), state)
-    soon = np.where(was.state == LOSING_DATA, FEW, 1) * HOUR / _SECOND
-    state = np.where(waits & (shown.left < soon), LOSING_DATA, np.where(unowned, UNOWNED, state))
+    soon, distance = shown.left * _SECOND < np.where(was.state == LOSING_DATA, FEW, 1) * HOUR, step.now[2] - step.start
+    soon |= (was.state == LOSING_DATA) & (distance < np.fmin(found.moved_by, step.waiting))
+    state = np.where(waits & soon, LOSING_DATA, np.where(unowned, UNOWNED, state))
     begun = _begun(was, state, step, turn)
     other = state != was.state
     shown.state[:], shown.detected[:] = state, np.where(other, step.time, was.detected)
     shown.begun[:] = np.where(other, begun, was.begun)
     shown.peak[:] = np.where(other, step.waiting, np.fmax(was.peak, step.waiting))
-    for column in (found.moved_first, found.moved_to, found.moved_last):
-        column[other & (state != LOSING_DATA)] = np.nan
+    found.moved[:, other & (state != LOSING_DATA)] = np.nan
     # What was before an offset that was set back, or in another life of the log, does not count.
     anew = np.flatnonzero((step.fresh > 0) | (step.set_back > threshold))
     if len(anew):
@@ -114,12 +114,12 @@ def _left(was: Shown, rules: Ruled, found: Ruled, step: Step, behind: Bool, pati
     before that start, or if no progress is committed for the patience. The start of the log moves by whole segments: its rate is
     that from the first move to the last one in this state.
     """
-    moved, first = step.moved > 0, np.isnan(rules.moved_first)
-    found.moved_first[:] = np.where(moved & first, step.now[0], rules.moved_first)
-    found.moved_to[:] = np.where(moved & first, step.start, rules.moved_to)
-    found.moved_last[:] = np.where(moved, step.now[0], rules.moved_last)
-    lasted, committed = found.moved_last - found.moved_first, step.now[2]
-    rate = np.where(lasted > 0, (step.start - found.moved_to) / np.maximum(lasted, 1), 0)
+    at, moved = (step.now[0], step.now[0], step.start), step.moved > 0
+    found.moved[:] = np.where(moved & np.isnan(rules.moved), at, rules.moved)
+    found.moved[1, moved] = step.now[0, moved]
+    found.moved_by[:] = np.where(moved, step.moved, rules.moved_by)
+    lasted, committed = found.moved[1] - found.moved[0], step.now[2]
+    rate = np.where(lasted > 0, (step.start - found.moved[2]) / np.maximum(lasted, 1), 0)
     rate -= np.fmax(committed - was.begun[2], 0) / np.maximum(step.time - was.begun[0], 1)
     reaches = behind & (rate > 0)
     left = np.where(reaches, np.maximum(committed - step.start, 0) / np.where(reaches, rate, 1) / _SECOND, np.nan)

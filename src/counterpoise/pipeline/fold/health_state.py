@@ -81,8 +81,10 @@ class Ruled(Matrix):
     ----------
     usual : float64 (3, n)
         Usual values: time until the next progress, records of a progress, change of the lag from one to the next.
-    moved_first, moved_to, moved_last : float64
-        Times of the first and of the last move of the log's start in this state, and where the first one went.
+    moved : float64 (3, n)
+        Of the log's start in this state: times of the first and of the last move, and where the first one went.
+    moved_by : float64
+        Records that the last move deleted.
     trend : float64
         `LEVEL`, `CATCHING` or `FALLING`.
     mark : Points
@@ -95,9 +97,8 @@ class Ruled(Matrix):
     """
 
     usual: Points
-    moved_first: Float
-    moved_to: Float
-    moved_last: Float
+    moved: Points
+    moved_by: Float
     trend: Float
     mark: Points
     edge: Legs

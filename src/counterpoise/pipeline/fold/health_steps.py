@@ -42,17 +42,16 @@ class Step(Matrix):
         By the wall clock; since the sample before.
     start, waiting : float64
         The start of the log, and the records that wait.
-    set_back : float64
-        Records by which the committed offset is less than before.
+    set_back, moved : float64
+        Records by which the committed offset is less than before, and by which the start of the log is more.
     owned_at, busy_at : float64
         As in `Seen`.
     fresh, progress, fell : condition
         Nothing before this sample counts; the committed offset is another one; the lag at the commit is less than at the last
         progress before.
-    unowned, catches_up : condition
-        No member owns the partition, in a group that has had members; its owner catches up where it is busy.
-    moved, passed_over : condition
-        The start of the log is another one; a commit after the sample before is below the start at that sample.
+    unowned, catches_up, passed_over : condition
+        No member owns the partition, in a group that has had members; its owner catches up where it is busy; a commit after the
+        sample before is below the start at that sample.
     """
 
     now: Points
@@ -168,7 +167,7 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
         fell=commit_lag < progress_before[1],
         unowned=owners.managed & nobody,
         catches_up=owners.catches_up,
-        moved=start != was_start,
+        moved=start - was_start,
         passed_over=is_new & (committed < was_start - 1),
     )
     seen = Seen.stacked(
