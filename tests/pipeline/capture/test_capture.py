@@ -271,6 +271,14 @@ def test_retention_and_what_is_said_on_a_terminal(broker: Broker, topic: str, tm
     assert once(broker, tmp_path)["records"] == 0
 
 
+def test_a_capture_that_has_ended_is_not_behind_whatever_it_read_at_a_time(broker: Broker, topic: str, tmp_path: Path) -> None:
+    commit(broker, "steady-0", topic, [1, 2])
+    run, option, main, *words = command(broker, tmp_path, "--json")
+    by_ones = [run, option, f"from counterpoise.pipeline.capture import recorder; recorder.CONSUME = 1; {main}", *words]
+    done = subprocess.run(by_ones, capture_output=True, text=True, timeout=WITHIN_S, check=True)
+    assert json.loads(done.stdout)["behind"] == 0
+
+
 def test_a_broker_that_goes_away_is_waited_for_and_sigterm_stops_cleanly(broker: Broker, topic: str, tmp_path: Path) -> None:
     """The broker crashes (in the long profile it is also restarted in order) while it is followed; then a clean stop."""
     busy = Busy(broker, topic, SEED + 1)

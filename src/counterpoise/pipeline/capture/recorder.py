@@ -123,6 +123,7 @@ class Recorder(Recording):
             moment = time.monotonic()
             received = moment if count else received
             if sampler is None and all(self._at[partition] >= goal for partition, goal in self._goal.items()):
+                self.status.behind = 0
                 return
             if sampler is None and moment - received > PATIENCE_S:
                 raise SourceError(f"nothing came for {PATIENCE_S:.0f} s; {self.status.trouble or 'is every leader up?'}")
