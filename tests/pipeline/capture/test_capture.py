@@ -70,10 +70,10 @@ def following(broker: Broker, out: Path, *more: str) -> Iterator[subprocess.Pope
 
 
 def recorded(out: Path) -> list[Where]:
-    """Partition and offset of every record in the folder, as any reader sees it."""
+    """Partition and offset of every record in the folder, as any reader sees it that follows the link once."""
     if not (out / "consumer_offsets.parquet").exists():
         return []
-    table = pq.read_table(out / "consumer_offsets.parquet", columns=["partition", "offset"])
+    table = pq.read_table((out / "consumer_offsets.parquet").resolve(), columns=["partition", "offset"])
     return list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
 
 

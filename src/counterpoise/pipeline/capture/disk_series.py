@@ -1,4 +1,4 @@
-"""A growing table on a local disk, behind a symbolic link, so that readers need no protocol.
+"""A growing table on a local disk, behind a symbolic link. A reader resolves the link once, then reads that folder.
 
 An append is one rename of one finished file. Merging and retention create a new generation of the folder, with hard links to the
 files that stay, and replace the link. Files of a killed writer are deleted by the next one.
