@@ -3,6 +3,7 @@
 python -m benchmarks.lag --quick        # 10,000 partitions, a minute
 python -m benchmarks.lag                # also 100,000 partitions x 1,000 members
 python -m benchmarks.lag --seeds 2 3 4  # moves while lags drift in small groups, with other lags
+python -m benchmarks.lag --hard         # CPU time where half of the members exceed their limits at once
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from counterpoise.assignors import assignor
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["drift", "drift_by_seed", "gaps", "longest_first", "main"]
+__all__ = ["drift", "drift_by_seed", "gaps", "hard", "longest_first", "main"]
 
 SHAPES = ("zipf", "lognormal", "mostly zero", "one giant")
 SUBSCRIPTIONS = ("equal", "four sets", "random")
@@ -150,6 +151,25 @@ def times(rounds: int = 9) -> Iterator[str]:
         yield f"| {subscriptions} | {'free' if free else 'balanced'} | {' | '.join(cells)} |"
 
 
+def hard(rounds: int = 5) -> Iterator[str]:
+    """Rows: median CPU time of 5,000 partitions whose lags were dealt anew at random, the slowest groups first."""
+    yield "| topics x partitions x members, subscriptions, options, sigma of the lags | ms |"
+    yield "|---|---|"
+    found = []
+    for subscriptions, n_topics, n_members, tolerance, band, sigma in product(
+        SUBSCRIPTIONS, (10, 20, 1000), (100, 500, 1000), (0.02, 0.1), ("balanced", 3), (0.5, 1)
+    ):
+        rng = np.random.default_rng(3)
+        lag = rng.lognormal(8, sigma, 5000).astype(np.int64)
+        problem = group(subscriptions, n_topics, 5000 // n_topics, n_members, lag, rng)
+        plan = assignor("lag-sticky", tolerance=tolerance, counts=band)
+        later = problem.replace(previous_owner=plan(problem), lag=rng.permutation(lag))
+        title = f"{n_topics} x {5000 // n_topics} x {n_members}, {subscriptions}, {tolerance:.0%}, counts {band}, {sigma}"
+        found.append((_cpu_ms(plan, later, rounds)[1], title))
+    yield from (f"| {title} | {ms:.1f} |" for ms, title in sorted(found, reverse=True))
+    yield f"| of {len(found)} so many take more than 50 ms | {sum(ms > 50 for ms, _ in found)} |"
+
+
 def _cpu_ms(plan: Callable[[Problem], Int32], problem: Problem, rounds: int) -> tuple[float, float]:
     """The least and the median."""
     spent = []
@@ -234,6 +254,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only 10,000 partitions x 100 members")
     parser.add_argument("--drift", action="store_true", help="only moves while lags drift")
     parser.add_argument("--times", action="store_true", help="only CPU time at 100,000 partitions")
+    parser.add_argument("--hard", action="store_true", help="only CPU time at 5,000 partitions whose lags were dealt anew")
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="only moves while lags drift in small groups, by seed")
     parser.add_argument("--rebalances", type=int, default=50, help="with --seeds: so many rebalances (default 50)")
     wanted = parser.parse_args()
@@ -246,6 +267,8 @@ def main() -> None:
         if wanted.drift
         else times()
         if wanted.times
+        else hard()
+        if wanted.hard
         else None
     )
     for table in (gaps(sizes), moves) if alone is None else (alone,):

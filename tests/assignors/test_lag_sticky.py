@@ -21,6 +21,7 @@ from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.lag import search
+from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.placement import CountSlack, place
 from counterpoise.solver.lag.state import Effort, PlanState, lag_group
 from tests.strategies import problem_of, problems, random_problem, subscribers_of
@@ -454,6 +455,14 @@ def test_the_work_of_a_plan_of_5000_partitions_is_bounded_however_lags_changed(
     assert 2_000 < sum(steps - effort.left for steps, effort in given) <= 50_000
     assert all(effort.left > -12_000 for _, effort in given)  # a second round that was begun is planned to its end
     assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 220_000
+
+
+def test_topics_whose_subscribers_agree_in_the_first_64_are_told_apart() -> None:
+    """b has the subscribers 0 to 63 and 65, c has 0 to 64: neither is within the other, so d is the densest with 109 each."""
+    lag = [10] * 65 + [100] * 65 + [55] * 10 + [54] * 10
+    for b, bound in (([*range(64), 65], 109), ([*range(65)], 110)):
+        problem = problem_of([65, 65, 20], [b, [*range(65)], [*range(66, 76)]], 76, lag=lag)
+        assert lower_bound(lag_group(problem, np.asarray(problem.lag)), None) == bound
 
 
 def test_a_slot_is_freed_along_an_augmenting_path() -> None:

@@ -164,11 +164,11 @@ class Network:
 
 def first_units(taker: Int64, count: Int64, quota: Int64) -> Int64:
     """How many of count[i] units each taker[i] takes if it takes its first ones, up to its quota."""
-    order = np.argsort(taker, kind="stable")
+    taken, order = np.zeros(len(count), np.int64), np.flatnonzero(count)
+    order = order[np.argsort(taker[order], kind="stable")]
     count, taker = count[order], taker[order]
     before = np.cumsum(count) - count
     if len(before):
         before -= before[np.searchsorted(taker, taker)]
-    taken = np.empty(len(count), np.int64)
     taken[order] = np.clip(quota[taker] - before, 0, count)
     return taken
