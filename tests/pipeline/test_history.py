@@ -69,6 +69,19 @@ def test_rebalances_of_restarts_are_those_in_which_no_other_client_joined_and_al
     assert summed(*late)["restart_rebalances"] == 2, "b is back later"
 
 
+def test_of_members_with_one_client_id_as_many_must_be_back_as_left() -> None:
+    """Clients of a library often keep its default id."""
+    a = [member(f"a-{number}", {"t": [number % 2]}) for number in range(5)]
+    two_left = [created(), generation(1, *a[:3]), generation(2, a[0], seconds=5)]
+    one_back = [*two_left, generation(3, a[0], a[3], seconds=9)]
+    assert summed(*one_back)["restart_rebalances"] == 1, "one left for good"
+    assert summed(*one_back, generation(4, a[0], *a[3:], seconds=12))["restart_rebalances"] == 3
+    assert summed(*two_left, generation(3, *a[:1], *a[2:], member("a-5", ALL), seconds=9))["restart_rebalances"] == 1, (
+        "two are new"
+    )
+    assert summed(*two_left[:2], generation(2, a[0], a[3], seconds=5))["restart_rebalances"] == 0, "two for one"
+
+
 def test_who_left_and_came_back_most_is_named() -> None:
     told = summed(*flapping(5, 3.0))
     assert (told["restart_clients"], told["leave_clients"]) == (["b"], ["b"])

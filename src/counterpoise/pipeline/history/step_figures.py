@@ -39,7 +39,7 @@ class StepFigures:
         self._counts: Counter[str] = Counter()
         self._members: set[int] = set()
         self._leaders: Counter[str] = Counter()
-        self._left_at: dict[str, datetime] = {}
+        self._left_at: dict[str, list[datetime]] = {}
         self._left_in: list[tuple[datetime, list[str]]] = []  # rebalances of restarts, and who left in them and is not back yet
         self._clients: dict[str, str] = {}
         self._latency: Counter[int] = Counter()
@@ -100,25 +100,25 @@ class StepFigures:
         return bool(step["joined"] and step["n_withheld"])
 
     def _count_restarts(self, step: Row, names: dict[str, str]) -> None:
-        if step["joined"]:
-            self._left_at = {client: at for client, at in self._left_at.items() if step["log_ts"] - at <= RETURN_WINDOW}
-        joined = {names[member] for member in step["joined"] if member in names}
-        returned = {client: self._left_at.pop(client) for client in sorted(joined & self._left_at.keys())}
-        back = {*step["restarted"], *returned}
+        now, joined = step["log_ts"], Counter(names[member] for member in step["joined"] if member in names)
+        left = Counter(self._clients.get(member, member) for member in step["left"])
+        away = {client: [at for at in times if now - at <= RETURN_WINDOW] for client, times in self._left_at.items()}
+        # Several members may have one client id: each that joins is the return of one that left.
+        gone, came = left - joined, joined - left
+        returned = [(client, away[client].pop(0)) for client in came.elements() if away.get(client)]
+        back = {*step["restarted"], *(client for client, _ in returned)}
         self._counts["restarts"] += len(back)
-        # If another client joins, or one leaves for good, the rebalance comes anyway: it counts when all that left are back.
-        gone = {self._clients.get(member, member) for member in step["left"]} - joined
-        if step["kind"] == "rebalance" and joined <= back and (joined or gone):
-            self._left_in.append((step["log_ts"], sorted(gone)))
-        left_in = [(at, [client for client in clients if returned.get(client) != at]) for at, clients in self._left_in]
+        # If another member joins, or one leaves for good, the rebalance comes anyway: it counts when all that left are back.
+        if step["kind"] == "rebalance" and len(returned) == came.total() and (joined or gone):
+            self._left_in.append((now, sorted(gone.elements())))
+        left_in = [(at, Counter(clients) - Counter(one for one, then in returned if then == at)) for at, clients in self._left_in]
         self._counts["restart_rebalances"] += sum(not clients for _, clients in left_in)
-        self._left_in = [(at, clients) for at, clients in left_in if clients and step["log_ts"] - at <= RETURN_WINDOW]
+        self._left_in = [(at, sorted(some.elements())) for at, some in left_in if some and now - at <= RETURN_WINDOW]
         self._restarted.update(back)
-        for member in step["left"]:
-            if member in self._clients:
-                self._left_at[self._clients[member]] = step["log_ts"]
-                self._leavers[self._clients[member]] += 1
-        self._clients = names or self._clients
+        self._leavers.update(self._clients[member] for member in step["left"] if member in self._clients)
+        for client in gone.elements():
+            away.setdefault(client, []).append(now)
+        self._left_at, self._clients = {client: times for client, times in away.items() if times}, names or self._clients
 
     def _count_storm(self, step: Row, names: dict[str, str]) -> None:
         now = step["log_ts"]
