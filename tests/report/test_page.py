@@ -185,6 +185,16 @@ def test_findings_are_listed_by_kind_with_what_they_cost_and_a_link_to_each(tmp_
     assert [a.attributes["href"] for a in moves.all("a")] == ["#finding-2", "#finding-3"]
 
 
+def test_each_kind_of_finding_links_to_its_part_of_the_documentation_if_its_address_is_known(tmp_path):
+    out = fleet.write(tmp_path, group_report=[fleet.report_row("a")], findings=[fleet.finding(1, "a")])
+    assert "docs/findings.md explains each kind" in read(page_of(out)).text()
+    summary = json.loads((out / "summary.json").read_text())
+    (out / "summary.json").write_text(json.dumps({**summary, "docs": "https://docs.example.com/balance"}))
+    found = [a.attributes["href"] for a in read(page_of(out)).all("a") if not a.attributes["href"].startswith("#")]
+    page = "https://docs.example.com/balance/findings.html"
+    assert found == [page, f"{page}#needless_moves"]
+
+
 def test_an_accepted_finding_says_so_and_counts_no_more(tmp_path):
     mine = {"owner": "<team>", "accepted_until": date(2027, 1, 31), "accepted_reason": "<planned>"}
     found = [fleet.finding(1, "a"), fleet.finding(2, "b", "critical", **mine)]

@@ -212,7 +212,8 @@ class Run:
         """What the summary says about the audit itself."""
         names, clusters = None if self._job.salt is None else fingerprint(self._job.salt), list(self._job.captures)
         head = {"format": SUMMARY_FORMAT, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
-        head |= {"clusters": clusters, "days": dict(days), "hashed": names}
+        docs = None if names is not None else self._job.scope.policy.docs
+        head |= {"clusters": clusters, "days": dict(days), "hashed": names, "docs": docs}
         return head if self._update is None else {**head, "since_last": self._transaction.new_files.number}
 
     def _report_progress(self, stage: str) -> None:

@@ -131,6 +131,7 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return {
         "summary": summary,
+        "docs": summary.get("docs"),
         "limits": limits,
         "headline": headline(summary, period),
         "span": span_words(period),

@@ -31,6 +31,7 @@ def read(tmp_path: Path, text: str) -> Policy:
 def test_accepted_findings_and_owners_are_read(tmp_path: Path) -> None:
     assert read(tmp_path, ACCEPT + OWNER) == POLICY
     assert read(tmp_path, "") == Policy()
+    assert read(tmp_path, 'docs = "https://docs.example.com/balance/"') == Policy(docs="https://docs.example.com/balance")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,8 @@ def test_accepted_findings_and_owners_are_read(tmp_path: Path) -> None:
         (ACCEPT.replace("dead_*", "strom"), "no finding is called 'strom'; there are: dead_groups, storm"),
         ("[accept]\n", r"write \[\[accept\]\] with two brackets"),
         ("owner = [1]\n", r"\[\[owner\]\] number 1: Expected object, got int"),
-        ("[[accepted]]\n", r"'accepted' is unknown; there are \[\[accept\]\] and \[\[owner\]\]"),
+        ("[[accepted]]\n", r"'accepted' is unknown; there are docs, \[\[accept\]\] and \[\[owner\]\]"),
+        ('docs = "javascript:alert(1)"', r"docs: 'javascript:alert\(1\)' is no address; it begins with https:// or http://"),
         ("accept", "not TOML: "),
     ],
 )

@@ -1,4 +1,4 @@
-"""counterpoise.toml: findings that are accepted until a day, and owners of groups."""
+"""counterpoise.toml: findings that are accepted until a day, owners of groups, and the address of the documentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.findings.finding import Finding
-from counterpoise.snapshot.json_text import UNREADABLE, text_of
+from counterpoise.snapshot.json_text import UNREADABLE, shown, text_of
 
 __all__ = ["NO_POLICY", "Acceptance", "Owner", "Policy", "read_policy"]
 
@@ -46,6 +46,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     accept: tuple[Acceptance, ...] = ()
     owner: tuple[Owner, ...] = ()
+    docs: str | None = None  # The address of the documentation site, without a slash at its end, for links in the report
 
     def applied(self, finding: Finding, group: str, day: date, *, hashed: bool) -> Finding:
         """A finding of a recording that ends on this day, with owner and acceptance; without their texts if names are hashed."""
@@ -72,7 +73,7 @@ def _first(entries: Iterable[_Entry], cluster: str, group: str) -> _Entry | None
 
 
 def read_policy(file: Path, kinds: Iterable[str]) -> Policy:
-    """Read a file of tables ``[[accept]]`` and ``[[owner]]``; `kinds` are those of findings.
+    """Read a file of tables ``[[accept]]`` and ``[[owner]]`` and the key ``docs``; `kinds` are those of findings.
 
     Raises `OptionError` if it cannot be read, or an entry has an unknown, a missing or a wrong field; the message names it.
     """
@@ -80,9 +81,13 @@ def read_policy(file: Path, kinds: Iterable[str]) -> Policy:
         given = tomllib.loads(text_of(file.read_bytes, file, OptionError))
     except (ValueError, RecursionError) as error:
         raise OptionError(f"{file}: not TOML: {error}") from None
-    if unknown := sorted(given.keys() - {"accept", "owner"}):
-        raise OptionError(f"{file}: {unknown[0]!r} is unknown; there are [[accept]] and [[owner]]")
-    policy = Policy(_entries(file, given, "accept", Acceptance), _entries(file, given, "owner", Owner))
+    if unknown := sorted(given.keys() - {"accept", "owner", "docs"}):
+        raise OptionError(f"{file}: {unknown[0]!r} is unknown; there are docs, [[accept]] and [[owner]]")
+    docs = given.get("docs")
+    if docs is not None and not (isinstance(docs, str) and docs.startswith(("https://", "http://"))):
+        raise OptionError(f"{file}, docs: {shown(docs)} is no address; it begins with https:// or http://")
+    accept, owner = _entries(file, given, "accept", Acceptance), _entries(file, given, "owner", Owner)
+    policy = Policy(accept, owner, docs and docs.rstrip("/"))
     known = sorted(kinds)
     for one in policy.accept:
         if not any(fnmatchcase(kind, one.finding) for kind in known):
