@@ -108,7 +108,7 @@ def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
     ("members", "message"),
     [
         ([{"id": "a", "metadata": "zz"}], "member 'a', metadata: not hex"),
-        ([JoinMember("a", b""), JoinMember("a", b"")], "member 'a' is listed twice"),
+        ([JoinMember("a", b""), JoinMember("a", b"")], r"members\[1\]\.id: 'a' is also members\[0\]"),
         ([{"id": "a"}], r"members\[0\]: Object missing required field `metadata`"),
         ({"a": None}, "member 'a', metadata: expected bytes or hex text, not NoneType"),
         ({"a": 50}, "member 'a', metadata: expected bytes or hex text, not int"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -19,8 +19,8 @@ __all__ = [
     "FORM",
     "MOST_PARTITIONS",
     "check_claims",
+    "check_ids",
     "check_lag",
-    "check_members",
     "checked",
     "counts_of",
     "known_topics",
@@ -99,15 +99,15 @@ def counts_of(places: Collection[tuple[str, int]]) -> dict[str, int]:
     return counts
 
 
-def check_members(members: Sequence[Member]) -> None:
-    """Check that ids are unique.
+def check_ids(ids: Iterable[str]) -> None:
+    """Check that members' ids are unique.
 
     Raises `SnapshotError` if one is not; the message starts with the path of its second member.
     """
     first: dict[str, int] = {}
-    for at, member in enumerate(members):
-        if first.setdefault(member.id, at) != at:
-            raise SnapshotError(f"members[{at}].id: {member.id!r} is also members[{first[member.id]}]; ids are unique")
+    for at, member_id in enumerate(ids):
+        if first.setdefault(member_id, at) != at:
+            raise SnapshotError(f"members[{at}].id: {member_id!r} is also members[{first[member_id]}]; ids are unique")
 
 
 def check_claims(members: Sequence[Member], topics: Mapping[str, Topic]) -> None:

@@ -18,7 +18,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.snapshot.checks import FORM, check_claims, check_lag, check_members, checked, known_topics, refuse_sets
+from counterpoise.snapshot.checks import FORM, check_claims, check_ids, check_lag, checked, known_topics, refuse_sets
 from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import read_as
 from counterpoise.snapshot.names import partition_list
@@ -80,7 +80,7 @@ class Group:
         self.members: tuple[Member, ...] = tuple(parts.members)
         self.lag: Mapping[str, Sequence[int]] | None = None if parts.lag is None else MappingProxyType(parts.lag)
         self.name = parts.group
-        check_members(self.members)
+        check_ids(member.id for member in self.members)
         check_lag(self.lag or {}, self.topics)
 
     @classmethod

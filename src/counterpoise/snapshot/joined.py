@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Problem
+from counterpoise.snapshot.checks import check_ids
 from counterpoise.snapshot.group import Topic
 from counterpoise.wire.group_metadata import decode_group
 from counterpoise.wire.topic_lists import TopicIndex
@@ -69,8 +69,7 @@ def join_problem(
     """
     by_id = {member.id: member for member in members}
     if len(by_id) < len(members):
-        twice = next(before for before, after in pairwise(java_order(member.id for member in members)) if before == after)
-        raise SnapshotError(f"member {twice!r} is listed twice; ids are unique")
+        check_ids(member.id for member in members)
     ordered = tuple(by_id[member_id] for member_id in java_order(by_id))
     names = java_order(topics)
     if len(longest := max(names, key=len, default="")) > _LONGEST_TOPIC:
