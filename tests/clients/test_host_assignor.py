@@ -143,6 +143,28 @@ def test_an_assignor_that_no_consumer_calls_does_not_lead(module: ModuleType) ->
         member.assign(CLUSTER, members)
 
 
+@pytest.mark.parametrize(("name", "generation"), [("RangeAssignor", -1), ("StickyAssignor", 4), ("CooperativeStickyAssignor", 4)])
+def test_what_kafka_python_3_passes_is_enough_to_lead(name: str, generation: int) -> None:
+    """Its decoded subscriptions have owned partitions, racks and static ids; only the generation is not."""
+    metadata = pytest.importorskip("kafka.protocol.consumer.metadata", reason="kafka-python 3 alone has it")
+    new = Subscription(("t",))
+    sent = {"a": new if generation < 0 else Subscription(("t",), encode_sticky(OWNED, generation), OWNED, generation), "b": new}
+    members = [
+        SimpleNamespace(
+            member_id=member,
+            metadata=metadata.ConsumerProtocolSubscription.decode(encode_subscription(each)),
+            group_instance_id=f"static-{9 - at}",
+        )
+        for at, (member, each) in enumerate(sent.items())
+    ]
+    given_out = getattr(kafka_python, name)().assign(CLUSTER, members)
+    read = {member: decode_assignment(data).partitions for member, data in given_out.items()}
+    if name == "RangeAssignor":
+        assert read == {"a": (("t", (2, 3)),), "b": (("t", (0, 1)),)}
+    else:
+        assert read == {"a": OWNED, "b": (("t", (0, 2)),)}
+
+
 def test_a_cooperative_assignor_that_no_consumer_calls_does_not_join() -> None:
     """Claiming too little would give a partition two owners."""
     with pytest.raises(HostError, match="CooperativeStickyAssignor: no consumer of kafka-python is calling"):

@@ -107,7 +107,7 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
         return self._from_raw(calling_variable("_perform_assignment", "members"), members)
 
     def _group_generation(self) -> int:
-        return int(self._coordinator()._generation.generation_id)  # noqa: SLF001
+        return int(getattr(getattr(self._coordinator(), "_generation", None), "generation_id", -1))
 
     def _patience_s(self) -> float | None:
         config = getattr(self._coordinator(), "config", {})
