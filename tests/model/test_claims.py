@@ -57,7 +57,7 @@ def test_settlement_agrees_with_the_rules_written_out(data: st.DataObject) -> No
 CLEANED = [
     ("a member that subscribes keeps its claim", 1, 1, 1),
     ("a member that no longer subscribes keeps nothing, and still holds it", 0, UNOWNED, 0),
-    ("a disputed partition is kept by nobody", CONTESTED, UNOWNED, CONTESTED),
+    ("a disputed partition stays so: nobody may keep it", CONTESTED, CONTESTED, CONTESTED),
     ("nobody claims it", UNOWNED, UNOWNED, UNOWNED),
     ("a member that has left neither keeps nor holds it", 7, UNOWNED, UNOWNED),
     ("nor does any other code", -9, UNOWNED, UNOWNED),
@@ -73,17 +73,20 @@ def test_claims_are_cleaned(claim: int, keeper: int, holder: int, size: int, rep
     made = Problem(2, [0, size, 2 * size], [0, 2, 3], [0, 1, 1], None if replaced else claims)
     problem = made.replace(previous_owner=claims) if replaced else made
     assert problem.previous_owner[size:].tolist() == [keeper] * size
-    assert problem.previous_owner[:size].tolist() == [max(holder, UNOWNED)] * size
+    assert problem.previous_owner[:size].tolist() == [holder] * size
     assert problem.holder.tolist() == [holder] * 2 * size
     alike = Problem(2, [0, size], [0, 2], [0, 1], claims[:size])
-    assert alike.previous_owner.tolist() == [max(holder, UNOWNED)] * size
+    assert alike.previous_owner.tolist() == [holder] * size
     assert claims.tolist() == [claim] * 2 * size
 
 
 @given(problems())
 def test_cleaned_claims_are_those_of_members_that_subscribe(problem: Problem) -> None:
     """Against a loop over partitions; what is clean stays the same object's worth when it is cleaned again."""
-    expected = [member if member in subscribers_of(problem, at) else UNOWNED for at, member in enumerate(problem.holder.tolist())]
+    expected = [
+        member if member == CONTESTED or member in subscribers_of(problem, at) else UNOWNED
+        for at, member in enumerate(problem.holder.tolist())
+    ]
     again = problem.replace(previous_owner=problem.holder)
     assert again.previous_owner.tolist() == expected
     assert again.replace(previous_owner=again.previous_owner).previous_owner.tolist() == expected

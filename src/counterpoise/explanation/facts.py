@@ -43,7 +43,7 @@ class Facts:
     topic: str
     subscribers: list[int]
     claims: list[Claim]  # Newest generation first
-    # holder, keeper, target: Who holds it now, who may keep it, who gets it; UNOWNED or, for the first, CONTESTED
+    # holder, keeper, target: Who holds it now, who may keep it, who gets it; UNOWNED or, for the first two, CONTESTED
     holder: int
     keeper: int
     target: int

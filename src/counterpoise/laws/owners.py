@@ -6,8 +6,8 @@ import numpy as np
 
 from counterpoise.errors import ProblemError
 from counterpoise.laws.violation import Violation, Words, of_partitions
-from counterpoise.model.claims import keepers
-from counterpoise.model.problem import UNOWNED, Int32, Problem, check_problem
+from counterpoise.model.claims import holders, keepers
+from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem, check_problem
 
 __all__ = ["check_owners", "check_shape", "complete", "valid"]
 
@@ -19,9 +19,8 @@ def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list
     """
     check_shape(problem, owner)
     words = Words(problem) if words is None else words
-    return of_partitions(
-        "valid", owner != keepers(owner, problem), "given to a member that does not subscribe to the topic", words, owner
-    )
+    wrong = (owner != keepers(holders(owner, problem.n_members), problem)) | (owner == CONTESTED)
+    return of_partitions("valid", wrong, "given to a member that does not subscribe to the topic", words, owner)
 
 
 def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:

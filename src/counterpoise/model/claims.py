@@ -47,24 +47,21 @@ def settle(
     return holder
 
 
-def keepers(claims: Int32, problem: Problem) -> Int32:
-    """Who may keep each partition, int32[P], read-only: the member that claims it if it subscribes to the topic, else UNOWNED.
+def keepers(held: Int32, problem: Problem) -> Int32:
+    """Who may keep each partition, int32[P], read-only: its holder, or UNOWNED if that no longer subscribes to the topic.
 
-    `claims` may hold any code; of the problem only its subscriptions count. `claims` itself is returned if nothing changes.
-    O(P), with different subscriptions O(P + S).
+    `held` is what `holders` returns, and is returned itself if nothing changes. CONTESTED stays. Of the problem only its
+    subscriptions count. O(P), with different subscriptions O(P + S).
     """
-    least, most = int(claims.min(initial=UNOWNED)), int(claims.max(initial=UNOWNED))
-    if most < 0 and least >= UNOWNED:
-        return claims
-    everybody = len(problem.subscriber) == problem.n_topics * problem.n_members
-    if everybody and least >= UNOWNED and most < problem.n_members:
-        return claims
-    valid = (claims >= 0) & (claims < problem.n_members)
-    if not everybody:
-        at = np.flatnonzero(valid)
-        valid[at] = _subscribes(problem.topic_of_partition()[at], claims[at], problem)
-    kept = np.where(valid, claims, np.int32(UNOWNED))
-    return claims if least >= UNOWNED and np.array_equal(kept, claims) else locked(kept)
+    if len(problem.subscriber) == problem.n_topics * problem.n_members or int(held.max(initial=UNOWNED)) < 0:
+        return held
+    at = np.flatnonzero(held >= 0)
+    lost = at[~_subscribes(problem.topic_of_partition()[at], held[at], problem)]
+    if not len(lost):
+        return held
+    kept = held.copy()
+    kept[lost] = UNOWNED
+    return locked(kept)
 
 
 def holders(claims: Int32, n_members: int) -> Int32:

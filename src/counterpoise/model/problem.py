@@ -60,7 +60,7 @@ class Problem:
         Member codes, strictly ascending within a topic.
     previous_owner : int32[P], optional
         The member that claims the partition: its code, UNOWNED, CONTESTED, or any other code for a member that has left.
-        The attribute says who may keep it: a member that subscribes to the topic, else UNOWNED. Default: UNOWNED.
+        The attribute says who may keep it: a member that subscribes to the topic, else UNOWNED or CONTESTED. Default: UNOWNED.
     holder : int32[P], optional
         The member that must give the partition up before another gets it (cooperative). The attribute holds member codes,
         UNOWNED (also for members that have left) and CONTESTED. Default: what was given as `previous_owner`.
@@ -160,8 +160,9 @@ class Problem:
 
     def _settle(self, claims: Int32, held: Int32) -> None:
         """Drop invalid claims; this is done nowhere else."""
-        _put(self, "previous_owner", keepers(claims, self))
-        _put(self, "holder", holders(held, self.n_members))
+        known = holders(claims, self.n_members)
+        _put(self, "previous_owner", keepers(known, self))
+        _put(self, "holder", known if held is claims else holders(held, self.n_members))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Problem is read-only: {name} cannot be set")

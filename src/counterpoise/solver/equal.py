@@ -15,6 +15,7 @@ import numpy.typing as npt
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.decode import excess_claims, slots
 from counterpoise.solver.flows.quotas import Demand, quotas
+from counterpoise.solver.history import valid_claims
 
 __all__ = ["assign_equal", "common_subscribers"]
 
@@ -67,11 +68,11 @@ def assign_equal(
     units = problem.n_partitions - (0 if dead is None else int(dead.sum()))
     if not units or not len(members):
         return np.full(problem.n_partitions, UNOWNED, np.int32)
-    claims = np.zeros(n, np.int64) if history == "ignore" else np.bincount(problem.previous_owner + 1, minlength=n + 1)[1:]
+    claims = np.zeros(n, np.int64) if history == "ignore" else np.bincount(problem.previous_owner + 2, minlength=n + 2)[2:]
     quota = _quotas(problem, members, units, claims, pinned=history == "pin")
     if dead is None and not by_index and not claims.any():
         return slots(quota, claims)
-    owner = np.full(problem.n_partitions, UNOWNED, np.int32) if history == "ignore" else problem.previous_owner.copy()
+    owner = np.full(problem.n_partitions, UNOWNED, np.int32) if history == "ignore" else valid_claims(problem)
     kept = np.minimum(claims, quota)
     _give_up(owner, claims - kept, spread=not by_index)
     free = (owner < 0 if dead is None else (owner < 0) & ~dead).nonzero()[0]

@@ -12,7 +12,7 @@ from counterpoise.solver.classes import Classes, sum_by
 DENSE_CELLS = 4_000_000
 """Up to this many cells (topic classes x members) a table beats sorting; beyond it would cost memory."""
 
-__all__ = ["DENSE_CELLS", "Claims", "claims_of", "no_claims"]
+__all__ = ["DENSE_CELLS", "Claims", "claims_of", "no_claims", "valid_claims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class Claims:
         return sum_by(self.topic_class, self.count, n_topic_classes)
 
 
+def valid_claims(problem: Problem) -> Int32:
+    """Who may keep each partition, int32[P], a new array: a member or UNOWNED, also where two claim it."""
+    return np.maximum(problem.previous_owner, np.int32(UNOWNED))
+
+
 def no_claims(n_partitions: int) -> Claims:
     """An empty history."""
     nothing = np.empty(0, np.int64)
@@ -44,7 +49,7 @@ def no_claims(n_partitions: int) -> Claims:
 
 def claims_of(problem: Problem, classes: Classes) -> Claims:
     """The claims of a problem, counted; O(P), or one sort of P keys when topic classes x members is very large."""
-    owner, n_members = problem.previous_owner.copy(), problem.n_members
+    owner, n_members = valid_claims(problem), problem.n_members
     where = np.flatnonzero(owner >= 0)
     key = classes.topic_class[where].astype(np.int64) * n_members + owner[where]
     cells = classes.n_topic_classes * n_members

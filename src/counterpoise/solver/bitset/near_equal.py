@@ -32,7 +32,7 @@ from counterpoise.solver.bitset.sets import (
     take_from,
     width,
 )
-from counterpoise.solver.history import DENSE_CELLS
+from counterpoise.solver.history import DENSE_CELLS, valid_claims
 
 __all__ = ["assign_near_equal"]
 
@@ -76,7 +76,7 @@ def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
         shares, left, free = Shares({floor: live} if floor else {}, {}, live, 0, ceiling_slots), units, None
         owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     else:
-        owner = problem.previous_owner.copy()
+        owner = valid_claims(problem)
         shares, free = _shares(owner, problem.n_members, live, floor, ceiling_slots), _free(owner, dead)
         left = np.diff(free.searchsorted(problem.topic_start)).tolist()
     if _too_much(left, counts, shares):

@@ -19,6 +19,7 @@ import numpy as np
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.solver.engine import solve
+from counterpoise.solver.history import valid_claims
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.counts import balanced_quotas, band_slack, raise_to_least, release_excess, remaining_slack
 from counterpoise.solver.lag.placement import CountSlack, place
@@ -52,7 +53,7 @@ class LagSearch:
 
     def plan(self, problem: Problem) -> Int32:
         """The owners, int32[P], of the group with the claims of `problem`."""
-        return np.array(self._owners(problem, problem.previous_owner.tolist()), np.int32)
+        return np.array(self._owners(problem, valid_claims(problem).tolist()), np.int32)
 
     def _owners(self, problem: Problem, claims: list[int]) -> list[int]:
         completed = self._lpt if max(claims, default=UNOWNED) == UNOWNED else self._completed(claims, self._bound_limit)
