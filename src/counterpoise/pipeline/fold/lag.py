@@ -21,7 +21,7 @@ from counterpoise.pipeline.source.scope import Reset
 __all__ = ["QUALITIES", "LagRows", "Samples", "lag_rows", "times_of_slices"]
 
 _COLUMNS = COLUMNS["partition_lag"]
-_ROWS = 100_000
+_ROWS = 25_000
 QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
 
 
