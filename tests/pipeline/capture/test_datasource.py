@@ -117,7 +117,10 @@ def test_a_stream_reads_all_there_is_and_then_only_the_news(source: SparkSession
 
 
 def test_a_hidden_tail_is_reported(broker: Broker, source: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    """While a transaction is open, what follows in its partition is not read, and a warning says where and how much."""
+    """While a transaction is open, what follows in its partition is not read, and one warning says where and how much.
+
+    Producers that another test killed may have left transactions open elsewhere.
+    """
     before = places(read(source, broker))
     producer = open_transaction(broker, "plain", "paid", 1)
     try:
@@ -129,9 +132,9 @@ def test_a_hidden_tail_is_reported(broker: Broker, source: SparkSession, caplog:
             told: set[str] = set()
             warn_of_tails(options, stable, told)
             warn_of_tails(options, stable, told)
-        assert len(caplog.messages) == 1
-        assert "an open transaction hides offsets" in caplog.messages[0]
-        assert "(3 offsets)" in caplog.messages[0]
+        (message,) = (one for one in caplog.messages if "(3 offsets)" in one)
+        assert "an open transaction hides offsets" in message
+        assert len(caplog.messages) == len(set(caplog.messages))
     finally:
         producer.abort_transaction(60)
     assert len(places(read(source, broker))) == len(before) + 2
