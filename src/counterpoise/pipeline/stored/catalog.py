@@ -160,12 +160,12 @@ def _in_days(pairs: Collection[tuple[str, date | None]], prefix: str = "") -> Co
 
 
 def _delete_day(spark: SparkSession, full: str, cluster: str, day: date) -> None:
+    quoted = cluster.replace("\\", "\\\\").replace("'", "\\'")
+    mine = f"cluster='{quoted}'", f"date=DATE'{day.isoformat()}'"
     if _lists_folders(spark, full):
-        quoted = cluster.replace("\\", "\\\\").replace("'", "\\'")
-        spark.sql(f"ALTER TABLE {full} DROP IF EXISTS PARTITION (cluster='{quoted}', date=DATE'{day.isoformat()}')")
+        spark.sql(f"ALTER TABLE {full} DROP IF EXISTS PARTITION ({', '.join(mine)})")
     else:
-        given = {"full": full, "cluster": cluster, "day": day}
-        spark.sql("DELETE FROM IDENTIFIER(:full) WHERE cluster = :cluster AND date = :day", given)
+        spark.sql(f"DELETE FROM {full} WHERE {' AND '.join(mine)}")  # noqa: S608 - quoted; Delta Lake binds no parameters in DELETE
 
 
 def _lists_folders(spark: SparkSession, full: str) -> bool:
