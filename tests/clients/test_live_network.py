@@ -154,7 +154,7 @@ def test_a_group_survives_a_network_that_fails(proxied: tuple[Broker, Proxy], tm
             if at % 3 == 0:
                 run.start(f"newcomer-{at}", rng.choice(GROUPS[group]))
             time.sleep(rng.uniform(0, 1))
-            assert network.cut() > 0
+            members.wait(lambda: network.cut() > 0, "a connection to cut")
             if at % 3 == 2:
                 read_on(run)
                 members.stop(f"newcomer-{at - 2}")

@@ -20,7 +20,7 @@ from counterpoise._version import __version__
 from counterpoise.cli.render import say
 from counterpoise.errors import CounterpoiseError, InvariantError, SubscriptionWarning
 
-__all__ = ["app"]
+__all__ = ["app", "exit_code_of"]
 
 _COMMANDS = {
     "audit": "Audit every recorded rebalance of a capture or a cluster (the main job).",
@@ -93,7 +93,7 @@ class _LazyGroup(click.Group):
             self._unexpected(ctx, error)
         except CounterpoiseError as error:
             say(f"counterpoise: {error}", err=True)
-            sys.exit(_code_of(error))
+            sys.exit(exit_code_of(error))
         except (KeyboardInterrupt, click.Abort):
             say("counterpoise: interrupted", err=True)
             sys.exit(128 + signal.SIGINT)
@@ -102,10 +102,10 @@ class _LazyGroup(click.Group):
             sys.exit(128 + signal.SIGPIPE)
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            advice = "name another place" if _code_of(error) == 2 else "what was being written is incomplete"
+            advice = "name another place" if exit_code_of(error) == 2 else "what was being written is incomplete"
             say(f"counterpoise: {where}{error.strerror or error}; {advice}", err=True)
             _drop_the_rest()
-            sys.exit(_code_of(error))
+            sys.exit(exit_code_of(error))
         except Exception as error:  # noqa: BLE001  # whatever it is: exit code 1 means findings
             self._unexpected(ctx, error)
 
@@ -122,7 +122,7 @@ class _LazyGroup(click.Group):
         sys.exit(3)
 
 
-def _code_of(error: BaseException | None) -> int:
+def exit_code_of(error: BaseException | None) -> int:
     """The exit code: 2 if another path or login avoids the error, or no OSError caused it; else 3."""
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__

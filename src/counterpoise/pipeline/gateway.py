@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Thread, current_thread, main_thread
 from typing import Any
 
@@ -79,19 +80,28 @@ def quiet_context(settings: Mapping[str, str]) -> None:
 def without_sigterm() -> Iterator[None]:
     """Within the context, threads and processes that this thread starts ignore SIGTERM; their parent ends them.
 
-    A service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. New threads and processes
-    inherit the blocked signal; a JVM unblocks it unless it is ignored, which only the main thread can set. In this process the
-    signal waits until the context ends.
+    A service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. Threads inherit the blocked
+    signal. A JVM unblocks it unless it is ignored, so a process that Spark forks ignores it. This process does not: other
+    threads would take and drop the signal. Its handler is called when the context ends.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    received: list[int] = []
     main = current_thread() is main_thread()
-    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN) if main else None
+    handler = signal.signal(signal.SIGTERM, lambda number, _: received.append(number)) if main else None
+    token = _IGNORING.set(True)
     try:
         yield
     finally:
+        _IGNORING.reset(token)
         if main:
             signal.signal(signal.SIGTERM, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if received:
+            signal.raise_signal(signal.SIGTERM)
+
+
+_IGNORING = ContextVar("_IGNORING", default=False)
+os.register_at_fork(after_in_child=lambda: _IGNORING.get() and signal.signal(signal.SIGTERM, signal.SIG_IGN))
 
 
 def forward(source: int, target: Any) -> None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from py4j.protocol import Py4JError
 
+from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow import openmetrics
@@ -145,18 +147,25 @@ def test_followed_to_an_object_store(spark: SparkSession, tmp_path: Path, s3: st
     assert follow.gauges.groups
 
 
-def test_an_update_that_fails_ends_following_with_one_line(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (OSError(28, "No space left on device"), r"\[Errno 28\] No space left on device"),
+        (Py4JError("Answer from Java side is empty"), "Answer from Java side is empty"),  # the JVM was killed
+    ],
+)
+def test_an_update_that_fails_ends_following_with_one_line_and_exit_code_3(
+    failure: Exception, reason: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise failure
 
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.audit", fail)
     follow = Follow(spark, {"default": SHOP}, tmp_path / "out")
-    words = r"shop: an update has failed \(\[Errno 28\] No space left on device\); start again, nothing is lost$"
     assert follow.trouble() is None
-    with pytest.raises(SourceError, match=words):
+    with pytest.raises(SourceError, match=rf"shop: an update has failed \({reason}\); start again, nothing is lost$") as raised:
         follow.run()
+    assert exit_code_of(raised.value) == 3
     assert (follow.trouble() or "").startswith("failed: ")
 
 

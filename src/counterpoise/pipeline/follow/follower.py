@@ -129,11 +129,9 @@ class Follow:
                 return
             self._failed = error
             if not isinstance(error, CounterpoiseError):
-                where = ", ".join(map(str, self._sources.values()))
-                self._failed = SourceError(
-                    f"{where}: an update has failed ({cause_of(str(error))}); start again, nothing is lost"
-                )
-                self._failed.__cause__ = error
+                where, reason = ", ".join(map(str, self._sources.values())), cause_of(str(error))
+                self._failed = SourceError(f"{where}: an update has failed ({reason}); start again, nothing is lost")
+                self._failed.__cause__ = error if isinstance(error, OSError) else OSError(reason)  # no wrong use: exit code 3
 
     def _updates(self) -> None:
         self.status.doing = "reading what is recorded"
