@@ -31,7 +31,8 @@ from counterpoise.pipeline.stored.keyed import KEYS
 
 __all__ = ["Commit", "Folded", "History", "Sample", "Step", "folded", "histories", "instants_of", "log_ends"]
 
-GROUPS, TOPICS, PARTITIONS, MEMBERS = ("g", "h"), ("t", "u"), range(2), ("a", "b", "c")
+GROUPS, TOPICS, PARTITIONS, MEMBERS = ("g", "h"), ("t", "u-repartition"), range(2), ("a", "b", "c")
+"""The second topic is one from which Kafka Streams deletes what it has committed."""
 PLACES = [(topic, partition) for topic in TOPICS for partition in PARTITIONS]
 ABOUT = {"a": ("x", 2), "b": ("x", 1), "c": ("y", 90_000)}
 """Client id and interval in ms of each member."""
@@ -92,7 +93,7 @@ def histories(draw: st.DrawFn, least: int = 0, most: int = 30) -> History:
     for what in draw(st.lists(st.sampled_from("ssccccl"), min_size=least, max_size=most)):
         time += draw(st.sampled_from((0, 0, 1, 1, 2, 5, 5, LONG_MS))) * 1000
         events.append(draw(_event(what, time)))
-    now_ids = draw(st.sampled_from((None, None, {"t": "new", "u": "old"})))
+    now_ids = draw(st.sampled_from((None, None, dict(zip(TOPICS, ("new", "old"), strict=True)))))
     return History(tuple(events), now_ids, draw(st.sampled_from((None, None, "earliest", "latest"))))
 
 
