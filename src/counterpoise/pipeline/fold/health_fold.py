@@ -16,8 +16,8 @@ from counterpoise.pipeline.arrays import Bool, Float, first_of_runs, run_starts
 from counterpoise.pipeline.fold.health import next_health
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, unit_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
-from counterpoise.pipeline.fold.health_rules import OF_STREAMS
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
+from counterpoise.pipeline.fold.health_rules import OF_STREAMS
 from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, Seen, Shown
 from counterpoise.pipeline.fold.health_steps import Step, gone_at, steps_of
 from counterpoise.pipeline.fold.lag import Samples
