@@ -52,7 +52,7 @@ def test_losing_data_ends_when_the_member_is_nearer_to_the_end_of_the_log_even_i
 
 
 def test_kafka_streams_loses_nothing_if_it_deletes_what_it_has_committed() -> None:
-    """A group that is slower than its partitions are written; the log starts at one of its commits. Elsewhere that is retention."""
+    """A group is slower than its partitions are written; each log starts at one of its commits. Elsewhere that is retention."""
     events: list[Event] = [Step(0, "g", "rebalance", "eager", (0,) * len(PLACES), (), withheld=False, recreated=False)]
     for second in range(5, END, 5):
         if second % EVERY == 0:
