@@ -9,7 +9,7 @@
 | path | from the path |
 | group | from the path, with ``--group '*'`` |
 | frame | the records as a DataFrame of Spark's Parquet reader |
-| small | from the path, each Python worker limited to 400 MB of memory by Spark |
+| small | from the path, each Python worker limited to 450 MB of memory by Spark |
 
 Every audit runs in a process of its own. CPU time is that of all its processes: driver, JVM, Python workers.
 """
@@ -44,7 +44,7 @@ def one(capture: Path, out: Path, way: str) -> dict[str, Any]:
     shutil.rmtree(out, ignore_errors=True)
     settings = {"spark.master": "local[2]", "spark.driver.memory": "3g"}
     if way == "small":
-        settings["spark.executor.pyspark.memory"] = "400m"
+        settings["spark.executor.pyspark.memory"] = "450m"
     watch = Watch()
     spark, _ = local_session(settings, records=ds.dataset(capture / "consumer_offsets.parquet").count_rows())
     source: Any = capture
