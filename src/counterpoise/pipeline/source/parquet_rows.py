@@ -57,12 +57,12 @@ def read_rows(
 
 @contextmanager
 def _page_errors(file: str) -> Iterator[None]:
-    """Turn Arrow's errors on damaged pages into a CaptureError of one line that names the file."""
+    """Turn Arrow's errors on damaged pages and names into a CaptureError of one line that names the file."""
     try:
         yield
     except pa.ArrowMemoryError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = "its pages are damaged" if is_local(file) else "its pages are damaged or out of reach"
         raise CaptureError(f"{file}: {reason} ({first_line(error)}); record it again") from error
 
