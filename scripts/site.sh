@@ -10,7 +10,7 @@ if [ ! -e .site/.ready ] || [ scripts/site-tools.txt -nt .site/.ready ]; then
     .site/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement scripts/site-tools.txt
     touch .site/.ready
 fi
-PYTHONPATH=src PYTHONDONTWRITEBYTECODE=1 NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --quiet --strict
+PYTHONPATH=src PYTHONDONTWRITEBYTECODE=1 NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --strict
 if grep -rnoE --include='*.html' '<(script|img|link|iframe)[^>]* (src|href)="?(https?:)?//[^" >]*' out/site; then
     echo "these pages load something from the network" >&2
     exit 1

@@ -29,6 +29,8 @@ EXAMPLES = {
     "examples/metrics_opentelemetry.py": "Metrics for OpenTelemetry",
     "examples/own_strategy": "A package with a strategy",
     "examples/notebooks": "Notebooks",
+    "examples/monitoring": "Alerts and a dashboard",
+    "examples/deploy": "Files for operations",
 }
 API = {
     "Consumers": (
@@ -136,14 +138,14 @@ def prose(text: str) -> str:
 
 def examples() -> str:
     """The files of `examples` that pages link to: code as it is, notebooks cell by cell."""
-    parts = ["# Examples", "Complete programs; tests run each of them."]
+    parts = ["# Examples", "Programs and configuration; tests run or check each of them."]
     for name, title in EXAMPLES.items():
         path = ROOT / name
         parts += [f"## {title}"]
-        for each in sorted(path.iterdir()) if path.is_dir() else [path]:
+        for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if each.suffix == ".ipynb":
                 parts += [f"### {each.stem.replace('_', ' ').capitalize()}", notebook(each)]
-            elif each.suffix in {".py", ".toml"}:
+            elif each.suffix in {".py", ".toml", ".yml", ".yaml", ".service", ".timer"}:
                 parts += [f"`{each.relative_to(ROOT)}`", fenced(each.read_text(encoding="utf-8"), each.suffix[1:])]
     return "\n\n".join(parts) + "\n"
 

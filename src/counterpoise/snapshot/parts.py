@@ -31,7 +31,7 @@ Topics = dict[str, Annotated[int, Meta(ge=0)] | Topic]
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member: what it subscribes to and what it claims.
 
-    Parameters
+    Attributes
     ----------
     id : str
         Member id, unique in the group.
