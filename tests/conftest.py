@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SERVERS = {
     "audits": re.compile(r"\b(audited: Audited|pieces: Pieces|followed: Followed)\b"),
-    "spark": re.compile(r"\bspark: "),
+    "spark": re.compile(r"\bspark: |\(\"spark\"\)"),
     "s3": re.compile(r"\bs3: "),
 }
 """What a test file has in it whose tests need an audit that other files read too, a Spark session, the S3-compatible server."""
