@@ -189,6 +189,15 @@ def test_a_wrong_plan_names_the_path(text: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize("part", ["assignment", "target"])
+def test_a_plan_needs_no_strategy(part: str) -> None:
+    owners = {"a": {"t": [0]}, "b": {}}
+    assert read_assignment(json.dumps({part: owners})) == owners
+    assert read_assignment(json.dumps({"strategy": "mine", part: owners})) == owners
+    member_of_that_name = {part: {"t": [0]}, "b": {}}
+    assert read_assignment(json.dumps(member_of_that_name)) == member_of_that_name
+
+
 def test_text_that_is_not_json_is_one_clear_error() -> None:
     with pytest.raises(SnapshotError, match="not JSON"):
         Group.from_json('{"topics":')

@@ -21,7 +21,8 @@ __all__ = ["command"]
 @click.option("--law", "laws", multiple=True, metavar="NAME", help="Only this law (may be repeated), whatever made the plan.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per group instead of words.")
 def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> None:
-    """Check PLAN for the group in SNAPSHOT. PLAN is the JSON of `counterpoise plan --json`, or {member: {topic: [partitions]}}.
+    """Check PLAN for the group in SNAPSHOT. PLAN is the JSON of `counterpoise plan --json`, or {member: {topic: [partitions]}},
+    alone or as its "assignment".
 
     Checks whether the plan is optimal. If it names sticky-first or lag-sticky as its strategy, checks what that strategy
     promises instead. Figures about lag in the plan are checked too. For several groups (JSON lines) PLAN has a line for each.

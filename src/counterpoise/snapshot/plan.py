@@ -206,7 +206,7 @@ def _number(value: Fraction) -> int | float:
 def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
     """The target owners of a plan written as JSON, by counterpoise or by hand.
 
-    Accepts a whole plan (its `target`, else its `assignment`) or just ``{member: {topic: [partitions]}}``.
+    Accepts an object with the assignment (its `target`, else its `assignment`) or just ``{member: {topic: [partitions]}}``.
 
     Raises `SnapshotError` if it is neither; the message names the path.
     """
@@ -215,6 +215,10 @@ def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
 
 def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
     """`read_assignment` for decoded JSON."""
-    if isinstance(value, Mapping) and "strategy" in value:
-        value = next((value[part] for part in ("target", "assignment") if isinstance(value.get(part), Mapping)), value)
+    if isinstance(value, Mapping):
+        parts = (value.get(part) for part in ("target", "assignment"))
+        given = next((part for part in parts if isinstance(part, Mapping)), None)
+        # A member may have such a name, too; then its values are lists of partitions.
+        if given is not None and ("strategy" in value or any(isinstance(owned, Mapping) for owned in given.values())):
+            value = given
     return fitted(value, Assignment, "plan", PLAN_ADVICE)

@@ -38,7 +38,7 @@ class _Header(msgspec.Struct):
 
 
 def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]]:
-    """A plan written as JSON: a whole plan with its strategy, or just ``{member: {topic: [partitions]}}``.
+    """A plan written as JSON: a whole plan with its strategy, or any that `read_assignment` reads.
 
     Raises `SnapshotError` if it is neither; the message names the path.
     """
