@@ -41,13 +41,13 @@ class _Plan:
                 return [Move(int(of_giver[0]), giver, taker)]
             back = int(wanted[0])
             other = int(self.owner[back])
-            spare = self._spare(inside[mine], other)
-            return [Move(back, other, taker), Move(spare, giver, other)]
+            given = self._cheapest(inside[mine], other)
+            return [Move(back, other, taker), Move(given, giver, other)]
         if giver == taker:
             return []
-        return [Move(self._spare(inside[mine], taker), giver, taker)]
+        return [Move(self._cheapest(inside[mine], taker), giver, taker)]
 
-    def _spare(self, candidates: Int64, taker: int) -> int:
+    def _cheapest(self, candidates: Int64, taker: int) -> int:
         """The cheapest to pass on: one that `taker` claims, else one that no member keeps, else the first."""
         claims, owner = self.claims[candidates], self.owner[candidates]
         rank = np.where(claims == taker, 0, np.where(claims != owner, 1, 2))

@@ -19,8 +19,6 @@ Bools = npt.NDArray[np.bool_]
 
 _CLOSURE_NODES = 1500
 """Beyond so many topic classes and load levels the exchanges that counts leave open are not traced: a weaker bound."""
-_FEW = 100
-"""Up to so many partitions lists are quicker than arrays."""
 _FILLED = 8
 """So many of the heaviest partitions are looked at together with what fills up their owners."""
 
@@ -64,12 +62,12 @@ class LagReport:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The group by classes: bool[C, M] who may own what, and per partition its class (-1: no member may own it)."""
+    """The group by topic classes."""
 
-    kind_of_topic: Int64
-    kind: Int64
-    may: Bools
-    lag: Int64
+    class_of_topic: Int64  # int64[T]: topic class of each topic; -1 if no member may own its partitions
+    topic_class: Int64  # int64[P]: the same of each partition
+    may: Bools  # bool[C, M]: which members may own partitions of a topic class
+    lag: Int64  # int64[P]
 
 
 def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = None) -> LagReport:
@@ -117,7 +115,7 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     reason = "nothing" if not max(bound, crowd) else "topics" if bound >= crowd else "crowding"
     bound = max(bound, crowd)
     floor = _in_records(bound, problem.capacity)
-    named = tuple(np.flatnonzero(np.append(chosen, False)[view.kind_of_topic]).tolist())
+    named = tuple(np.flatnonzero(np.append(chosen, False)[view.class_of_topic]).tolist())
     gap = float(largest / floor - 1) if floor else 0.0
     return LagReport(bound, largest, heaviest, gap, reason, named, _moves(problem, owner), counts)
 
@@ -159,10 +157,6 @@ def _alike_bound(lag: Int64, n_members: int) -> int:
     """
     if not len(lag):
         return 0
-    if len(lag) <= _FEW:
-        listed: list[int] = sorted(lag.tolist(), reverse=True)
-        crowded = [sum(listed[k * n_members - k : k * n_members + 1]) for k in range((len(listed) - 1) // n_members + 1)]
-        return int(max(-(-sum(listed) // n_members), *crowded))
     weights = np.sort(lag)[::-1]
     total = np.concatenate(([0], np.cumsum(weights)))
     last = np.arange(1, (len(lag) - 1) // n_members + 1) * n_members + 1
@@ -180,13 +174,13 @@ def _view(problem: Problem, lag: Int64) -> _View:
     """Topic classes by equal subscriber lists."""
     of_topic, first = equal_slices(problem.subscriber, problem.subscriber_start)
     size, degree = np.diff(problem.topic_start), np.diff(problem.subscriber_start)
-    alive, kind_of_topic = (degree > 0) & (size > 0), np.full(problem.n_topics, -1, np.int64)
-    used, kind_of_topic[alive] = np.unique(of_topic[alive], return_inverse=True)
-    model = first[used]
+    alive, class_of_topic = (degree > 0) & (size > 0), np.full(problem.n_topics, -1, np.int64)
+    used, class_of_topic[alive] = np.unique(of_topic[alive], return_inverse=True)
+    example = first[used]
     may = np.zeros((len(used), problem.n_members), np.bool_)
-    member = problem.subscriber[ranges(problem.subscriber_start[model], degree[model])]
-    may[np.repeat(np.arange(len(used)), degree[model]), member] = True
-    return _View(kind_of_topic, np.repeat(kind_of_topic, size), may, lag)
+    member = problem.subscriber[ranges(problem.subscriber_start[example], degree[example])]
+    may[np.repeat(np.arange(len(used)), degree[example]), member] = True
+    return _View(class_of_topic, np.repeat(class_of_topic, size), may, lag)
 
 
 def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
@@ -195,37 +189,37 @@ def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
     Balanced plans differ by exchanges along cycles: a topic class goes to a subscriber, who gives up a class it holds, or
     whose next partition has the marginal cost of another member's last one, who then gives. An arc without a way back is in none.
     """
-    n_kinds, n = view.may.shape
+    n_classes, n = view.may.shape
     owned = np.flatnonzero(owner >= 0)
     load = np.bincount(owner[owned], minlength=n).astype(np.int64)
     marginal = marginal_costs(load, capacity)
     level, place = np.unique(np.concatenate([marginal.last, marginal.following]), return_inverse=True)
-    size = n_kinds + len(level)
-    if n_kinds < 2 or size > _CLOSURE_NODES:
+    size = n_classes + len(level)
+    if n_classes < 2 or size > _CLOSURE_NODES:
         return view
     member = np.arange(n)
     gives = np.zeros((n, size), np.float32)
-    gives[owner[owned], view.kind[owned]] = 1
-    gives[member, n_kinds + place[n:]] = 1  # it takes, and one who gives at that cost gives
+    gives[owner[owned], view.topic_class[owned]] = 1
+    gives[member, n_classes + place[n:]] = 1  # it takes, and one who gives at that cost gives
     takes = np.zeros((size, n), np.float32)
-    takes[:n_kinds] = view.may
-    takes[n_kinds + place[:n], member] = 1
-    reach = ((takes @ gives) > 0) | np.eye(size, dtype=np.bool_)
+    takes[:n_classes] = view.may
+    takes[n_classes + place[:n], member] = 1
+    closure = ((takes @ gives) > 0) | np.eye(size, dtype=np.bool_)
     for _ in range(int(size).bit_length()):
-        wider = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0
-        if np.array_equal(wider, reach):
+        wider = (closure.astype(np.float32) @ closure.astype(np.float32)) > 0
+        if np.array_equal(wider, closure):
             break
-        reach = wider
-    way_back = (gives @ reach[:, :n_kinds].astype(np.float32)) > 0
-    return _View(view.kind_of_topic, view.kind, view.may & way_back.T, view.lag)
+        closure = wider
+    way_back = (gives @ closure[:, :n_classes].astype(np.float32)) > 0
+    return _View(view.class_of_topic, view.topic_class, view.may & way_back.T, view.lag)
 
 
 def _densest(view: _View, capacity: Int64, load: Int64) -> tuple[Fraction, Bools]:
     """The largest lag over capacity among some sets of topic classes: all, those within a subscriber set, those above a load."""
-    n_kinds = len(view.may)
-    lag = sums_by_code(view.kind, view.lag, n_kinds)
-    best, chosen = Fraction(0), np.zeros(n_kinds, np.bool_)
-    sets = [np.ones(n_kinds, np.bool_)]
+    n_classes = len(view.may)
+    lag = sums_by_code(view.topic_class, view.lag, n_classes)
+    best, chosen = Fraction(0), np.zeros(n_classes, np.bool_)
+    sets = [np.ones(n_classes, np.bool_)]
     packed = np.packbits(view.may, axis=1)
     sets += [~(packed & ~inside).any(axis=1) for inside in np.unique(packed, axis=0)[:1000]]
     ratio = load // capacity
@@ -246,7 +240,7 @@ def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | Non
     """
     capacity = problem.capacity
     heaviest = np.zeros(len(view.may) + 1, np.int64)
-    np.maximum.at(heaviest, view.kind, view.lag)
+    np.maximum.at(heaviest, view.topic_class, view.lag)
     strongest = np.where(view.may, capacity, 0).max(axis=1, initial=1)
     alone = max((Fraction(int(w), int(c)) for w, c in zip(heaviest, strongest, strict=False)), default=Fraction(0))
     if counts != "balanced" or len(np.unique(capacity)) > 1:
@@ -255,9 +249,9 @@ def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | Non
     # Loads of balanced plans are the same numbers in another order, and no member's differ by more than one.
     least = load - np.isin(load - 1, load)
     order = np.argsort(view.lag, kind="stable")
-    order = order[view.kind[order] >= 0][: 4 * int(least.max(initial=0)) + 16]
-    for kind in np.argsort(-heaviest[:-1], kind="stable")[:_FILLED].tolist():
-        weight, members = int(heaviest[kind]), np.flatnonzero(view.may[kind])
+    order = order[view.topic_class[order] >= 0][: 4 * int(least.max(initial=0)) + 16]
+    for number in np.argsort(-heaviest[:-1], kind="stable")[:_FILLED].tolist():
+        weight, members = int(heaviest[number]), np.flatnonzero(view.may[number])
         if len(members) and weight > 0:
             filling = _filling(view, order[view.lag[order] < weight], members, least[members] - 1)
             alone = max(alone, Fraction(weight + int(filling.min()), int(capacity[0])))
@@ -266,7 +260,7 @@ def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | Non
 
 def _filling(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
     """The least that so many other partitions of each member weigh; `order` are the lightest, what is beyond them is left out."""
-    mine = view.may[view.kind[order]][:, members]
+    mine = view.may[view.topic_class[order]][:, members]
     taken = mine & (np.cumsum(mine, axis=0) <= number)
     filling: Int64 = (taken * view.lag[order][:, None]).sum(axis=0)
     return filling
@@ -276,21 +270,21 @@ def _least(view: _View, problem: Problem, counts: str | int | None) -> int:
     """A lower bound of each member's number of partitions; 0 if no simple one is known."""
     if counts is None or len(view.may) != 1 or len(np.unique(problem.capacity)) != 1:
         return 0
-    share = int((view.kind >= 0).sum()) // int(view.may[0].sum())
+    share = int((view.topic_class >= 0).sum()) // int(view.may[0].sum())
     return share if isinstance(counts, str) else max(share - counts, 0)
 
 
 def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fraction:
     """A bound from the heaviest partitions of some topic classes and the members that may own them."""
-    weights = -np.sort(-view.lag[np.append(chosen, False)[view.kind]])
+    weights = -np.sort(-view.lag[np.append(chosen, False)[view.topic_class]])
     strong = -np.sort(-capacity[view.may[chosen].any(axis=0)])
     n = min(len(weights), len(strong))
     if not n:
         return Fraction(0)
     total = np.concatenate(([0], np.cumsum(weights))).tolist()
-    room = np.cumsum(strong).tolist()
+    capacities = np.cumsum(strong).tolist()
     filling = np.concatenate(([0], np.cumsum(weights[::-1]))).tolist()
-    spread = max(Fraction(total[j], room[j - 1]) for j in _heads(total, room, n))
+    spread = max(Fraction(total[j], capacities[j - 1]) for j in _steepest(total, capacities, n))
     crowded = [0] + [
         total[k * len(strong) + 1] - total[k * len(strong) - k] + filling[max(least - k - 1, 0)]
         for k in range((len(weights) - 1) // len(strong) + 1)
@@ -298,9 +292,9 @@ def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fracti
     return max(spread, Fraction(max(crowded), int(strong[0])))
 
 
-def _heads(total: list[int], room: list[int], n: int) -> list[int]:
-    """Numbers of heaviest partitions to compute exactly; floats choose them, with a margin."""
-    ratio = np.array(total[1 : n + 1], np.float64) / np.array(room[:n], np.float64)
+def _steepest(total: list[int], capacities: list[int], n: int) -> list[int]:
+    """Prefix lengths whose ratio of lag to capacity may be the largest: chosen in floats, with a margin for their rounding."""
+    ratio = np.array(total[1 : n + 1], np.float64) / np.array(capacities[:n], np.float64)
     near: list[int] = (np.flatnonzero(ratio >= ratio.max() * (1 - 1e-12))[:64] + 1).tolist()
     return near
 
