@@ -20,6 +20,7 @@ from counterpoise.assignors.lag_sticky import LAG_STICKY
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.solver.engine import solve
 from counterpoise.solver.lag import search
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.placement import CountSlack, place
@@ -456,6 +457,23 @@ def test_the_work_of_a_plan_of_5000_partitions_is_bounded_however_lags_changed(
     assert 2_000 < sum(steps - effort.left for steps, effort in given) <= 50_000
     assert all(effort.left > -12_000 for _, effort in given)  # a second round that was begun is planned to its end
     assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 220_000
+
+
+def test_a_plan_without_claims_needs_one_balanced_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where LPT within its quotas fails, as with few subscribers a topic: another one without claims would be the same."""
+    rng = np.random.default_rng(3)
+    subscribers = [np.flatnonzero(rng.random(1000) < 0.1).tolist() for _ in range(100)]
+    problem = problem_of([50] * 100, subscribers, 1000, lag=rng.lognormal(8, 2, 5000).astype(np.int64))
+    solved: list[Any] = []
+
+    def counted(problem: Problem, **options: Any) -> Int32:
+        solved.append(problem)
+        return solve(problem, **options)
+
+    monkeypatch.setattr(search, "solve", counted)
+    owner = lag_sticky(problem)
+    assert len(solved) == 1
+    assert np.array_equal(np.sort(np.bincount(owner)), np.sort(np.bincount(assignor("sticky")(problem))))
 
 
 def test_topics_whose_subscribers_agree_in_the_first_64_are_told_apart() -> None:

@@ -165,6 +165,8 @@ class LagSearch:
             placed = self._fill(state, band_slack(state), takers)
             return placed if placed and raise_to_least(placed) else self._state(self._target(claims), limit)
         placed = self._fill_quotas(state, self._quotas, takers)
+        if placed is None and max(claims, default=UNOWNED) == UNOWNED:
+            return self._state(self._balanced, limit)  # the quotas are already its counts
         if placed is None:
             target = self._target(claims)
             release_excess(state, target)
