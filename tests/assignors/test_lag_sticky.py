@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from cProfile import Profile
 from fractions import Fraction
@@ -474,6 +475,18 @@ def test_a_plan_without_claims_needs_one_balanced_plan(monkeypatch: pytest.Monke
     owner = lag_sticky(problem)
     assert len(solved) == 1
     assert np.array_equal(np.sort(np.bincount(owner)), np.sort(np.bincount(assignor("sticky")(problem))))
+
+
+def test_the_bound_looks_once_at_members_that_are_alike() -> None:
+    """A thousand members with the same topics, and one with 2,500 partitions of its own: each of these might fill up a count."""
+    lag = np.random.default_rng(3).lognormal(8, 1, 5000).astype(np.int64)
+    problem = problem_of([20] * 250, [list(range(1, 1000)), [0]] * 125, 1000, lag=lag)
+    searched, counts = lag_group(problem, lag), np.bincount(assignor("sticky")(problem)).tolist()
+    tracemalloc.start()
+    lower_bound(searched, counts)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10_000_000  # tables of partitions by members take 85 MB, and 150 ms
 
 
 def test_topics_whose_subscribers_agree_in_the_first_64_are_told_apart() -> None:
