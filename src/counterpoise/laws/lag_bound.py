@@ -262,8 +262,7 @@ def _filling(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
     """The least that so many other partitions of each member weigh; `order` are the lightest, what is beyond them is left out."""
     mine = view.may[view.topic_class[order]][:, members]
     taken = mine & (np.cumsum(mine, axis=0) <= number)
-    filling: Int64 = (taken * view.lag[order][:, None]).sum(axis=0)
-    return filling
+    return np.asarray((taken * view.lag[order][:, None]).sum(axis=0), np.int64)
 
 
 def _least(view: _View, problem: Problem, counts: str | int | None) -> int:

@@ -216,9 +216,8 @@ def read_assignment(text: str | bytes) -> dict[str, dict[str, list[int]]]:
 def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
     """`read_assignment` for decoded JSON."""
     if isinstance(value, Mapping):
-        parts = (value.get(part) for part in ("target", "assignment"))
-        given = next((part for part in parts if isinstance(part, Mapping)), None)
+        given = value.get("target") or value.get("assignment")
         # A member may have such a name, too; then its values are lists of partitions.
-        if given is not None and ("strategy" in value or any(isinstance(owned, Mapping) for owned in given.values())):
+        if isinstance(given, Mapping) and ("strategy" in value or any(isinstance(owned, Mapping) for owned in given.values())):
             value = given
     return fitted(value, Assignment, "plan", PLAN_ADVICE)

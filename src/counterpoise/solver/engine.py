@@ -77,7 +77,7 @@ def solve(
     else:
         assert problem.racks is not None
         costs = rack_costs(classes, task.claims, match, problem.racks.rack_of_member, before=racks == "before")
-        allocation = _cheapest(task, costs)
+        allocation = reroute(classes, task.claims, task.units, *_decompose(task), costs, None)
     return _decode(task, claims.owner, allocation, pinned)
 
 
@@ -119,12 +119,6 @@ def _decompose(task: _Task, tried: ClassAllocation | None = None) -> tuple[Block
     if tried is not None:
         flow += classes.per_link(tried.topic_class, tried.member_class, tried.count)
     return decompose(classes, task.units, task.demand, flow)
-
-
-def _cheapest(task: _Task, costs: Costs) -> ClassAllocation:
-    """The cheapest balanced plan, for any costs."""
-    blocks, shares = _decompose(task)
-    return reroute(task.classes, task.claims, task.units, blocks, shares, costs, None)
 
 
 def _solve_evenly(
