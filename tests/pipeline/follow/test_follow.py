@@ -166,6 +166,8 @@ def test_an_update_that_fails_ends_following_with_one_line_and_exit_code_3(
     with pytest.raises(SourceError, match=rf"shop: an update has failed \({reason}\); start again, nothing is lost$") as raised:
         follow.run()
     assert exit_code_of(raised.value) == 3
+    cause = raised.value.__cause__
+    assert cause is failure or (cause is not None and cause.__cause__ is failure)
     assert (follow.trouble() or "").startswith("failed: ")
 
 

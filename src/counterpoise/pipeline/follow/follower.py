@@ -131,7 +131,10 @@ class Follow:
             if not isinstance(error, CounterpoiseError):
                 where, reason = ", ".join(map(str, self._sources.values())), cause_of(str(error))
                 self._failed = SourceError(f"{where}: an update has failed ({reason}); start again, nothing is lost")
-                self._failed.__cause__ = error if isinstance(error, OSError) else OSError(reason)  # no wrong use: exit code 3
+                if not isinstance(error, OSError):  # an OSError in the chain gives exit code 3
+                    failure = OSError(reason)
+                    failure.__cause__, error = error, failure
+                self._failed.__cause__ = error
 
     def _updates(self) -> None:
         self.status.doing = "reading what is recorded"
