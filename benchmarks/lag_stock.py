@@ -71,10 +71,12 @@ def take_stock(problem: Problem, owner: Int32, limit: int, fixed: bool) -> Stock
     lightest = [np.zeros(1, np.int64)] * n
     if fixed:
         light = np.argsort(lag, kind="stable")[: _LOOK * int(count.max())]
-        able = view.may[view.topic_class[light]] & (owner[light, None] != np.arange(n))
+        able = view.may[view.class_of_partition[light]] & (owner[light, None] != np.arange(n))
         lightest = [np.concatenate(([0], np.cumsum(lag[light[able[:, member]]]))) for member in range(n)]
     heaviest = [np.cumsum(lag[each]) for each in mine]
-    return Stock(lag, load - limit, mine, heaviest, lightest, drops, rises, view.topic_class.astype(np.int32), view.may, apart)
+    return Stock(
+        lag, load - limit, mine, heaviest, lightest, drops, rises, view.class_of_partition.astype(np.int32), view.may, apart
+    )
 
 
 def _apart(may: Bools) -> list[Int64]:

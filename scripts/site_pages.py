@@ -29,8 +29,8 @@ EXAMPLES = {
     "examples/metrics_opentelemetry.py": "Metrics for OpenTelemetry",
     "examples/own_strategy": "A package with a strategy",
     "examples/notebooks": "Notebooks",
-    "examples/monitoring": "Alerts and a dashboard",
-    "examples/deploy": "Files for operations",
+    "examples/monitoring": "Monitoring",
+    "examples/deploy": "Operations",
 }
 API = {
     "Consumers": (
@@ -145,7 +145,7 @@ def examples() -> str:
         for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if each.suffix == ".ipynb":
                 parts += [f"### {each.stem.replace('_', ' ').capitalize()}", notebook(each)]
-            elif each.suffix in {".py", ".toml", ".yml", ".yaml", ".service", ".timer"}:
+            elif each.name == "Dockerfile" or each.suffix in {".py", ".toml", ".yml", ".yaml", ".service", ".timer"}:
                 parts += [f"`{each.relative_to(ROOT)}`", fenced(each.read_text(encoding="utf-8"), each.suffix[1:])]
     return "\n\n".join(parts) + "\n"
 

@@ -50,7 +50,7 @@ def match_racks(
 
 
 class _Quota:
-    """How much each subscriber of one topic may still take: the share, and one more while ceiling slots are left."""
+    """How many partitions of a topic each subscriber may take: the floor share, and one more while ceiling slots are left."""
 
     def __init__(self, n_partitions: int, n_members: int) -> None:
         self.share, self.ceiling_slots = divmod(n_partitions, n_members)
@@ -101,9 +101,9 @@ def _shared_racks(problem: Problem, racks: Racks, topics: list[int]) -> list[set
 
 
 def _partition_by_partition(chosen: list[int], quota: _Quota, member_racks: list[int], shared: list[set[int]]) -> None:
-    """Give each index to the first member with slack whose rack suits (a member without a rack suits always).
+    """Give each partition to the first member with slack whose rack holds a replica (a member without a rack matches always).
 
-    Room never grows, so members of one rack are used up in order: a queue per rack, the earliest head wins.
+    Slack never grows, so members of one rack are used up in order: a queue per rack, the earliest head wins.
     """
     queues: defaultdict[int, list[int]] = defaultdict(list)
     for position in reversed(range(len(member_racks))):

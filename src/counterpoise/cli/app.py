@@ -123,7 +123,7 @@ class _LazyGroup(click.Group):
 
 
 def exit_code_of(error: BaseException | None) -> int:
-    """The exit code: 2 if another path or login avoids the error, or no OSError caused it; else 3."""
+    """The exit code: 2 if another path or login avoids the error, or no OSError is in its chain of causes; else 3."""
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__
     return 2 if error is None or error.errno in _WRONG_PLACE or _REFUSED.search(str(error)) else 3

@@ -65,9 +65,9 @@ class _View:
     """The group by topic classes."""
 
     class_of_topic: Int64  # int64[T]: topic class of each topic; -1 if no member may own its partitions
-    topic_class: Int64  # int64[P]: the same of each partition
+    class_of_partition: Int64  # int64[P]: the same of each partition
     may: Bools  # bool[C, M]: which members may own partitions of a topic class
-    lag: Int64  # int64[P]
+    lag: Int64  # int64[P]: lag of each partition
 
 
 def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = None) -> LagReport:
@@ -199,7 +199,7 @@ def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
         return view
     member = np.arange(n)
     gives = np.zeros((n, size), np.float32)
-    gives[owner[owned], view.topic_class[owned]] = 1
+    gives[owner[owned], view.class_of_partition[owned]] = 1
     gives[member, n_classes + place[n:]] = 1  # it takes, and one who gives at that cost gives
     takes = np.zeros((size, n), np.float32)
     takes[:n_classes] = view.may
@@ -211,13 +211,13 @@ def _within_cycles(view: _View, owner: Int32, capacity: Int64) -> _View:
             break
         closure = wider
     way_back = (gives @ closure[:, :n_classes].astype(np.float32)) > 0
-    return _View(view.class_of_topic, view.topic_class, view.may & way_back.T, view.lag)
+    return _View(view.class_of_topic, view.class_of_partition, view.may & way_back.T, view.lag)
 
 
 def _densest(view: _View, capacity: Int64, load: Int64) -> tuple[Fraction, Bools]:
     """The largest lag over capacity among some sets of topic classes: all, those within a subscriber set, those above a load."""
     n_classes = len(view.may)
-    lag = sums_by_code(view.topic_class, view.lag, n_classes)
+    lag = sums_by_code(view.class_of_partition, view.lag, n_classes)
     best, chosen = Fraction(0), np.zeros(n_classes, np.bool_)
     sets = [np.ones(n_classes, np.bool_)]
     packed = np.packbits(view.may, axis=1)
@@ -240,7 +240,7 @@ def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | Non
     """
     capacity = problem.capacity
     heaviest = np.zeros(len(view.may) + 1, np.int64)
-    np.maximum.at(heaviest, view.topic_class, view.lag)
+    np.maximum.at(heaviest, view.class_of_partition, view.lag)
     strongest = np.where(view.may, capacity, 0).max(axis=1, initial=1)
     alone = max((Fraction(int(w), int(c)) for w, c in zip(heaviest, strongest, strict=False)), default=Fraction(0))
     if counts != "balanced" or len(np.unique(capacity)) > 1:
@@ -249,7 +249,7 @@ def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | Non
     # Loads of balanced plans are the same numbers in another order, and no member's differ by more than one.
     least = load - np.isin(load - 1, load)
     order = np.argsort(view.lag, kind="stable")
-    order = order[view.topic_class[order] >= 0][: 4 * int(least.max(initial=0)) + 16]
+    order = order[view.class_of_partition[order] >= 0][: 4 * int(least.max(initial=0)) + 16]
     for number in np.argsort(-heaviest[:-1], kind="stable")[:_FILLED].tolist():
         weight, members = int(heaviest[number]), np.flatnonzero(view.may[number])
         if len(members) and weight > 0:
@@ -260,7 +260,7 @@ def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | Non
 
 def _filling(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
     """The least that so many other partitions of each member weigh; `order` are the lightest, what is beyond them is left out."""
-    mine = view.may[view.topic_class[order]][:, members]
+    mine = view.may[view.class_of_partition[order]][:, members]
     taken = mine & (np.cumsum(mine, axis=0) <= number)
     return np.asarray((taken * view.lag[order][:, None]).sum(axis=0), np.int64)
 
@@ -269,13 +269,13 @@ def _least(view: _View, problem: Problem, counts: str | int | None) -> int:
     """A lower bound of each member's number of partitions; 0 if no simple one is known."""
     if counts is None or len(view.may) != 1 or len(np.unique(problem.capacity)) != 1:
         return 0
-    share = int((view.topic_class >= 0).sum()) // int(view.may[0].sum())
+    share = int((view.class_of_partition >= 0).sum()) // int(view.may[0].sum())
     return share if isinstance(counts, str) else max(share - counts, 0)
 
 
 def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fraction:
     """A bound from the heaviest partitions of some topic classes and the members that may own them."""
-    weights = -np.sort(-view.lag[np.append(chosen, False)[view.topic_class]])
+    weights = -np.sort(-view.lag[np.append(chosen, False)[view.class_of_partition]])
     strong = -np.sort(-capacity[view.may[chosen].any(axis=0)])
     n = min(len(weights), len(strong))
     if not n:
@@ -292,7 +292,7 @@ def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fracti
 
 
 def _steepest(total: list[int], capacities: list[int], n: int) -> list[int]:
-    """Prefix lengths whose ratio of lag to capacity may be the largest: chosen in floats, with a margin for their rounding."""
+    """Prefix lengths whose ratio of lag to capacity may be the largest: chosen in floats with a margin, then compared exactly."""
     ratio = np.array(total[1 : n + 1], np.float64) / np.array(capacities[:n], np.float64)
     near: list[int] = (np.flatnonzero(ratio >= ratio.max() * (1 - 1e-12))[:64] + 1).tolist()
     return near

@@ -76,32 +76,34 @@ def quiet_context(settings: Mapping[str, str]) -> None:
     SparkContext(conf=conf, gateway=gateway)
 
 
+_FORKS_IGNORE_SIGTERM = ContextVar("_FORKS_IGNORE_SIGTERM", default=False)
+"""Whether children that this thread forks ignore SIGTERM."""
+os.register_at_fork(after_in_child=lambda: _FORKS_IGNORE_SIGTERM.get() and signal.signal(signal.SIGTERM, signal.SIG_IGN))
+
+
 @contextmanager
 def without_sigterm() -> Iterator[None]:
-    """Within the context, threads and processes that this thread starts ignore SIGTERM; their parent ends them.
+    """Defer SIGTERM: within the context, threads that this thread starts block it, and a JVM that PySpark starts ignores it.
 
-    A service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. Threads inherit the blocked
-    signal. A JVM unblocks it unless it is ignored, so a process that Spark forks ignores it. This process does not: other
-    threads would take and drop the signal. Its handler is called when the context ends.
+    A service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. A JVM unblocks the signal
+    unless it is ignored. It is ignored in children that this thread forks by `os.fork`, or by `subprocess` with a `preexec_fn` as
+    PySpark does. This process does not ignore it, because any other thread would take and drop the signal. If one arrives, it is
+    raised again when the context ends, for the handler from before.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     received: list[int] = []
     main = current_thread() is main_thread()
     handler = signal.signal(signal.SIGTERM, lambda number, _: received.append(number)) if main else None
-    token = _IGNORING.set(True)
+    token = _FORKS_IGNORE_SIGTERM.set(True)
     try:
         yield
     finally:
-        _IGNORING.reset(token)
+        _FORKS_IGNORE_SIGTERM.reset(token)
         if main:
             signal.signal(signal.SIGTERM, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if received:
             signal.raise_signal(signal.SIGTERM)
-
-
-_IGNORING = ContextVar("_IGNORING", default=False)
-os.register_at_fork(after_in_child=lambda: _IGNORING.get() and signal.signal(signal.SIGTERM, signal.SIG_IGN))
 
 
 def forward(source: int, target: Any) -> None:

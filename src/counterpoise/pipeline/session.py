@@ -34,8 +34,8 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 
 Arrow and NumPy share one heap in a worker: Arrow's readers and writers ignore the pool that a worker sets, and Arrow's own heap
 keeps freed memory. Each thread would have another glibc arena of 12 MB; there is a task for every core, so a task needs no more
-threads. The thresholds are fixed because glibc raises them otherwise, and a worker keeps the memory of its largest arrays. With
-an eighth of both each array is mapped anew: a sixth more CPU time, and 40 MB less per worker (20 million records).
+threads. The malloc thresholds are fixed because glibc raises them otherwise, and a worker keeps the memory of its
+largest arrays. With an eighth of these values each array is mapped anew: a sixth more CPU time, 40 MB less per worker.
 """
 
 

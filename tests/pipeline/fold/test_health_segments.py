@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from counterpoise.pipeline.fold.health_rules import OF_STREAMS
+from counterpoise.pipeline.fold.health_rules import PURGED_BY_STREAMS
 from tests.pipeline.fold.histories import PLACES, Commit, Event, History, Sample, Step, folded
 
 SECOND = 1_000_000
@@ -78,4 +78,4 @@ def test_kafka_streams_loses_nothing_if_it_deletes_what_it_has_committed() -> No
 )
 def test_topics_from_which_kafka_streams_deletes_are_known_by_the_names_that_it_gives(topic: str, deleted: bool) -> None:
     """The names are those of Kafka Streams 4.3.1."""
-    assert (OF_STREAMS.search(topic) is not None) == deleted
+    assert (PURGED_BY_STREAMS.search(topic) is not None) == deleted

@@ -17,7 +17,7 @@ from counterpoise.pipeline.fold.health import next_health
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, unit_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
-from counterpoise.pipeline.fold.health_rules import OF_STREAMS
+from counterpoise.pipeline.fold.health_rules import PURGED_BY_STREAMS
 from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, Seen, Shown
 from counterpoise.pipeline.fold.health_steps import Step, gone_at, steps_of
 from counterpoise.pipeline.fold.lag import Samples
@@ -43,8 +43,8 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
     first, was_seen = first_of_runs(rows.key), Seen.of(before[SEEN])
     owner = np.where(first, was_seen.owner[rows.key], np.roll(rows.owner, 1))
     steps, seen, missed = steps_of(was_seen, before[0] > 0, rows, owners_at(parts, was_seen, rows), instants)
-    of_streams = np.array([OF_STREAMS.search(topic) is not None for topic in parts.names.topics], np.bool_)
-    Step.of(steps).moved[of_streams[parts.keys.topic[rows.key]]] = 0
+    purged = np.array([PURGED_BY_STREAMS.search(topic) is not None for topic in parts.names.topics], np.bool_)
+    Step.of(steps).moved[purged[parts.keys.topic[rows.key]]] = 0
     last = np.flatnonzero(np.append(first[1:], True)[: len(first)])
     matrix[SEEN, rows.key[last]] = seen[:, last]
     order, bounds = _by_rank(rows.key)

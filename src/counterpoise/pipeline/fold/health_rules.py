@@ -1,8 +1,8 @@
-"""The numbers in the rules of health, of which docs/health.md says why each is there, and the topics that are excepted."""
+"""The numbers in the rules of health (docs/health.md says why each is there), and the topics that `losing_data` excepts."""
 
 import re
 
-__all__ = ["FEW", "GROWS", "HOUR", "LEAST", "MANY", "OF_STREAMS", "RECENT", "RECORDS", "SEVERAL", "SHRINKS", "WAITING"]
+__all__ = ["FEW", "GROWS", "HOUR", "LEAST", "MANY", "PURGED_BY_STREAMS", "RECENT", "RECORDS", "SEVERAL", "SHRINKS", "WAITING"]
 
 LEAST = 30_000_000
 """The least patience (docs/definitions.md), in microseconds: how long records may wait without progress."""
@@ -22,5 +22,5 @@ WAITING = 2
 """A lag of fewer records is none, as one offset may be the marker of a transaction."""
 RECORDS = 10
 """A change of the lag by fewer records is none."""
-OF_STREAMS = re.compile("-(repartition|subscription-(registration|response)(-[0-9]+)?-topic)$", re.IGNORECASE)
-"""Topics from which Kafka Streams deletes what it has committed, and retention nothing: their starts threaten no group."""
+PURGED_BY_STREAMS = re.compile("-(repartition|subscription-(registration|response)(-[0-9]+)?-topic)$", re.IGNORECASE)
+"""Names of topics from which Kafka Streams deletes what it has committed: their log starts move without retention."""

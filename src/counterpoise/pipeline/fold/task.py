@@ -28,7 +28,7 @@ from counterpoise.pipeline.stored.writers import FileWriter
 __all__ = ["STATES", "ClusterFold", "fold"]
 
 _CHUNK = 4 << 20
-"""About the uncompressed size of a chunk, in bytes. With 12 MB a worker needs 20 MB more, and as much CPU time."""
+"""About the uncompressed size of a chunk, in bytes. 12 MB cost 20 MB more per worker and save no CPU time."""
 STATES = pa.schema([("bucket", pa.int32()), ("state", pa.binary())])
 
 

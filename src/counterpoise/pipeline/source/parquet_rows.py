@@ -57,7 +57,7 @@ def read_rows(
 
 @contextmanager
 def _page_errors(file: str) -> Iterator[None]:
-    """Turn Arrow's errors on damaged pages and names into a CaptureError of one line that names the file."""
+    """Turn Arrow's errors on damaged pages, and on names that are not UTF-8, into a CaptureError of one line with the file."""
     try:
         yield
     except pa.ArrowMemoryError:

@@ -84,7 +84,7 @@ def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
     work = LOOKS * n_topics + MORE_LOOKS + sum(units) // UNITS_PER_LOOK
     allocation = Allocation(subscribers, left, counts, shares, fresh=free is None, work=work)
     waiting = allocation.fill_least_loaded([topic for topic in count.argsort(kind="stable").tolist() if left[topic]])
-    if allocation.slack and not _floor_possible(problem, size, count, floor):
+    if allocation.slack and not _floor_not_ruled_out(problem, size, count, floor):
         return None
     allocation.reroute(waiting)
     allocation.fill_ceiling(waiting)
@@ -108,8 +108,8 @@ def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
     return units, reduce(or_, [members for members, n in zip(subscribers, units, strict=True) if n], 0)
 
 
-def _floor_possible(problem: Problem, size: Int64, count: Int64, floor: int) -> bool:
-    """Whether every member that subscribes to anything has topics with enough partitions for the floor."""
+def _floor_not_ruled_out(problem: Problem, size: Int64, count: Int64, floor: int) -> bool:
+    """Whether the topics of every subscribing member have enough partitions for the floor: necessary, not sufficient."""
     times = np.bincount(problem.subscriber, minlength=problem.n_members)
     if int(times.min()) * int(size.min()) >= floor:
         return True
