@@ -86,9 +86,9 @@ def without_sigterm() -> Iterator[None]:
     """Defer SIGTERM: within the context, threads that this thread starts block it, and a JVM that PySpark starts ignores it.
 
     A service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. A JVM unblocks the signal
-    unless it is ignored. It is ignored in children that this thread forks by `os.fork`, or by `subprocess` with a `preexec_fn` as
-    PySpark does. This process does not ignore it, because any other thread would take and drop the signal. If one arrives, it is
-    raised again when the context ends, for the handler from before.
+    unless it is ignored. It is ignored in children that this thread forks; `subprocess` forks if it is given a `preexec_fn`, and
+    PySpark gives one. This process does not ignore it, because any other thread would take and drop the signal. If one arrives,
+    it is raised again when the context ends, for the handler from before.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     received: list[int] = []
