@@ -6,10 +6,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["RUN", "command", "family", "started", "wait", "wait_for_the_end"]
+__all__ = ["RUN", "command", "family", "is_jvm", "started", "wait", "wait_for_the_end"]
 
 RUN = (sys.executable, "-c", "from counterpoise.cli import main; main()")
 WITHIN_S = 600.0
@@ -69,3 +69,10 @@ def family(pid: int) -> list[int]:
     for one in found:
         found += [child for child, parent in parents.items() if parent == one]
     return found
+
+
+def is_jvm(pid: int) -> bool:
+    """Whether it is Spark's JVM."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return b"SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.cli.commands import family, is_jvm, started, wait
 from tests.pipeline.conftest import SHOP
 
 from counterpoise.cli.app import app
@@ -99,3 +102,20 @@ def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> N
     assert (result.exit_code, len(result.output.strip().splitlines())) == (2, 1)
     assert "was made without it and cannot be continued; give another --out" in result.output
     assert [file.name for file in tmp_path.iterdir()] == ["summary.json"]
+
+
+@pytest.mark.spark
+def test_it_is_stopped_while_spark_starts_and_ends_if_its_jvm_is_killed_while_there_is_nothing_to_do(tmp_path: Path) -> None:
+    out, log = tmp_path / "out", tmp_path / "log"
+    options = ["audit", SHOP, "--follow", "--out", out, "--strategies", "sticky"]
+    with started(log, *options) as process:
+        wait(lambda: any(map(is_jvm, family(process.pid))), process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0
+    assert "following: " not in log.read_text()
+    with started(log, *options) as process:
+        wait(lambda: "following: " in log.read_text(), process)
+        os.kill(next(filter(is_jvm, family(process.pid))), signal.SIGKILL)
+        assert process.wait(120) == 3
+    ends = f"{SHOP}: an update has failed (Spark's JVM has ended); start again, nothing is lost"
+    assert log.read_text().splitlines()[-1] == f"counterpoise: {ends}"

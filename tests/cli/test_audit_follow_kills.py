@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.commands import family, started, wait, wait_for_the_end
+from tests.cli.commands import family, is_jvm, started, wait, wait_for_the_end
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import assert_exact, once
 from tests.pipeline.capture.traffic import Busy, commit, held
@@ -54,7 +54,7 @@ def test_killed_at_random_moments_the_tables_are_those_of_one_audit(broker: Brok
         with started(log, *options) as process:
             _until(log, "following: ", process)
             everyone = family(process.pid)
-            os.kill(next(pid for pid in everyone if _is_java(pid)), signal.SIGKILL)
+            os.kill(next(filter(is_jvm, everyone)), signal.SIGKILL)
             assert process.wait(60) == 3
         assert "start again, nothing is lost" in log.read_text().splitlines()[-1]
         wait_for_the_end(everyone)
@@ -82,12 +82,6 @@ def _until(log: Path, words: str, process: subprocess.Popen[bytes]) -> None:
     """Until a process that has just been started has said this."""
     at = len(log.read_text())
     wait(lambda: words in log.read_text()[at:], process, words)
-
-
-def _is_java(pid: int) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return b"SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
 
 
 def _reaches(out: Path, ends: dict[int, int]) -> bool:

@@ -52,7 +52,8 @@ def follow(
     from counterpoise.report.render import write_report
 
     check_continued(out)
-    with _recorded(settings, next(iter(captures.values()))) as watch, _shown() as show:
+    stopped = threading.Event()
+    with _recorded(settings, next(iter(captures.values()))) as watch, stopped_by_signals(stopped.set), _shown() as show:
         for one in captures.values():
             read_capture(one)
         with without_sigterm():
@@ -61,8 +62,9 @@ def follow(
             if made and options["into"] is not None:
                 check_lasting(spark, options["into"])
             report = partial(write_report, out)
-            running = Follow(spark, captures, out, pace=Pace(*pace), write_report=report, on_status=show, watch=watch, **options)
-            with stopped_by_signals(running.stop), ExitStack() as served:
+            options |= {"on_status": show, "watch": watch, "stopped": stopped}
+            running = Follow(spark, captures, out, pace=Pace(*pace), write_report=report, **options)
+            with ExitStack() as served:
                 if port is not None:
                     from counterpoise.pipeline.follow.openmetrics import serve
 

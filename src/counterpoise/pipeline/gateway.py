@@ -15,10 +15,11 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
 
-__all__ = ["NOISE", "READER", "forward", "quiet_context", "without_sigterm"]
+__all__ = ["NOISE", "READER", "forward", "jvm_ended", "quiet_context", "without_sigterm"]
 
 READER = "counterpoise-jvm-stderr"
 """Name of the thread that reads the JVM's stderr."""
@@ -104,6 +105,12 @@ def without_sigterm() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if received:
             signal.raise_signal(signal.SIGTERM)
+
+
+def jvm_ended(spark: SparkSession) -> bool:
+    """Whether the JVM of this session has ended; False if another process started it."""
+    jvm = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - the process has no public name
+    return jvm is not None and jvm.poll() is not None
 
 
 def forward(source: int, target: Any) -> None:

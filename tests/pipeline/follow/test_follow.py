@@ -171,6 +171,22 @@ def test_an_update_that_fails_ends_following_with_one_line_and_exit_code_3(
     assert (follow.trouble() or "").startswith("failed: ")
 
 
+def test_whatever_an_update_raises_if_the_jvm_has_ended_the_exit_code_is_3(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[bool] = []
+
+    def fail(*_: object, **__: object) -> None:
+        ended.append(True)
+        raise CaptureError("s.rebalances: Answer from Java side is empty")
+
+    monkeypatch.setattr("counterpoise.pipeline.follow.follower.audit", fail)
+    monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda _: bool(ended))
+    with pytest.raises(SourceError, match=r"failed \(s\.rebalances: Answer from Java side is empty\); start again") as raised:
+        Follow(spark, {"default": SHOP}, tmp_path / "out").run()
+    assert exit_code_of(raised.value) == 3
+
+
 def test_an_update_that_does_not_end_is_trouble_and_a_long_first_one_is_not(spark: SparkSession, tmp_path: Path) -> None:
     follow = Follow(spark, {"default": SHOP}, tmp_path / "out")
     follow._began = time.monotonic() - STALE_S - 5

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from counterpoise.errors import CounterpoiseError, SourceError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow.gauges import Gauges
+from counterpoise.pipeline.gateway import jvm_ended
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.transaction import TableTransaction
@@ -58,7 +59,7 @@ class Follow:
 
     `sources`: cluster name -> capture folder, which another process or thread writes. `write_report` writes the report from the
     tables; it is called after updates with new records, at most every `Pace.report` seconds. ``on_status(status)`` and
-    ``watch()`` are called some times a second; an exception ends the loop.
+    ``watch()`` are called some times a second; an exception ends the loop. Setting `stopped` is a call of `stop`.
     """
 
     def __init__(
@@ -75,11 +76,12 @@ class Follow:
         write_report: Callable[[], object] | None = None,
         on_status: Callable[[Status], None] | None = None,
         watch: Callable[[], None] | None = None,
+        stopped: threading.Event | None = None,
     ) -> None:
         self._spark, self._sources, self._out, self._pace = spark, dict(sources), str(out), pace or Pace()
         self._options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": salt, "into": into}
         self._write_report, self._on_status, self._watch = write_report or _nothing, on_status or _nothing, watch or _nothing
-        self._stopped = threading.Event()
+        self._stopped = stopped or threading.Event()
         self._failed: Exception | None = None
         self._transaction = TableTransaction(self._out, private=salt is not None)
         self._began: float | None = None
@@ -100,7 +102,8 @@ class Follow:
     def run(self) -> None:
         """Run updates until `stop`, which cancels a running update; the next start repeats it.
 
-        Raises errors as `audit`, also if another audit writes to the same folder; and `SourceError` if an update failed in Spark.
+        Raises errors as `audit`, also if another audit writes to the same folder; and `SourceError` if an update failed in Spark
+        or the JVM has ended.
         """
         with self._transaction.open():
             worker = InheritableThread(target=self._work, name="counterpoise-updates")
@@ -128,7 +131,7 @@ class Follow:
             if self._stopped.wait(_SIGTERM_S):
                 return
             self._failed = error
-            if not isinstance(error, CounterpoiseError):
+            if not isinstance(error, CounterpoiseError) or jvm_ended(self._spark):
                 where, reason = ", ".join(map(str, self._sources.values())), cause_of(str(error))
                 self._failed = SourceError(f"{where}: an update has failed ({reason}); start again, nothing is lost")
                 if not isinstance(error, OSError):  # an OSError in the chain gives exit code 3
@@ -141,6 +144,8 @@ class Follow:
         due, stale = 0.0, True
         while not self._stopped.is_set():
             self._began = start = time.monotonic()
+            if jvm_ended(self._spark):  # an update that finds nothing new does not call it
+                raise OSError("Spark's JVM has ended")
             result = audit(self._spark, self._sources, self._out, since_last=True, held=self._transaction, **self._options)
             if not result.nothing_new or self.status.doing != "following":
                 self.gauges.refresh(self._transaction.manifest)
