@@ -100,13 +100,22 @@ def test_nothing_of_a_plan_can_be_changed(number: int) -> None:
     assert plan.to_json() == before
 
 
+def test_nothing_of_a_group_can_be_changed() -> None:
+    topics: dict[str, Any] = {"t": {"partitions": 1, "racks": [["r"]]}}
+    group = cp.Group(topics, [cp.Member("a", ["t"], {"t": [0]})], {"t": [5]})
+    parts: Any = group.topics, group.topics["t"].racks, group.members[0].topics, group.members[0].owned, group.lag
+    for part in (*parts, parts[1][0], parts[3]["t"], parts[4]["t"]):
+        with pytest.raises(TypeError, match="groups and plans are read-only"):
+            part.clear()
+
+
 def test_what_a_plan_hands_out_is_json_and_can_be_copied() -> None:
     plan = cp.assign(PAIR, "cooperative-sticky")
     assert json.loads(json.dumps(plan.assignment)) == plan.assignment
     assert json.loads(plan.to_json())["withheld"] == plan.withheld
     for carried in (copy.deepcopy(plan.target), pickle.loads(pickle.dumps(plan.target))):
         assert carried == plan.target
-        with pytest.raises(TypeError, match=r"a plan is read-only; copy what you want to change: dict\(\.\.\.\)"):
+        with pytest.raises(TypeError, match=r"groups and plans are read-only; copy what you want to change: dict\(\.\.\.\)"):
             carried.clear()
     mine = dict(plan.target)
     mine["c"] = {}

@@ -1,4 +1,4 @@
-"""Read-only dicts and lists, of which plans are made. They compare, print and become JSON as plain ones do."""
+"""Read-only dicts and lists, of which groups and plans are made. They compare, print and become JSON as plain ones do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def frozen(value: T) -> T:
 
 
 def _refuse(self: object, *_: object, **__: object) -> NoReturn:
-    raise TypeError(f"a plan is read-only; copy what you want to change: {type(self).__mro__[1].__name__}(...)")
+    raise TypeError(f"groups and plans are read-only; copy what you want to change: {type(self).__mro__[1].__name__}(...)")
 
 
 for _kind, _names in (

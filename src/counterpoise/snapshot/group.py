@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import FORM, check_claims, check_ids, check_lag, checked, known_topics, refuse_sets
+from counterpoise.snapshot.frozen import frozen
 from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import read_as
 from counterpoise.snapshot.names import partition_list
@@ -76,9 +76,12 @@ class Group:
 
     def _take(self, parts: Parts) -> None:
         """Set the attributes from parts whose types are checked."""
-        self.topics: Mapping[str, Topic] = MappingProxyType(known_topics(parts.topics))
-        self.members: tuple[Member, ...] = tuple(parts.members)
-        self.lag: Mapping[str, Sequence[int]] | None = None if parts.lag is None else MappingProxyType(parts.lag)
+        topics = known_topics(parts.topics).items()
+        self.topics: Mapping[str, Topic] = frozen({name: replace(one, racks=frozen(one.racks)) for name, one in topics})
+        self.members: tuple[Member, ...] = tuple(
+            replace(one, topics=frozen(one.topics), owned=frozen(one.owned)) for one in parts.members
+        )
+        self.lag: Mapping[str, Sequence[int]] | None = frozen(parts.lag)
         self.name = parts.group
         check_ids(member.id for member in self.members)
         check_lag(self.lag or {}, self.topics)
@@ -165,7 +168,7 @@ class Group:
     def missing_topics(self) -> Mapping[str, int]:
         """Topics that members subscribe to and the group does not have, by name: how many members ask for each."""
         asked = Counter(topic for member in self.members for topic in set(member.topics) if topic not in self.topics)
-        return MappingProxyType({topic: asked[topic] for topic in java_order(asked)})
+        return frozen({topic: asked[topic] for topic in java_order(asked)})
 
     @cached_property
     def members_by_code(self) -> tuple[Member, ...]:
@@ -211,8 +214,7 @@ class Group:
         return hash((self.topic_names, self.member_ids))
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        lag = None if self.lag is None else dict(self.lag)
-        return Group, (dict(self.topics), self.members, lag, self.name)
+        return Group, (self.topics, self.members, self.lag, self.name)
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f"{self.name!r}, "
