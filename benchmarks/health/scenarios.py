@@ -50,21 +50,21 @@ def _scenario(name: str, words: str) -> Callable[[Callable[[Stage, str], Play]],
     return register
 
 
-@_scenario("steady", "a kafka-python consumer with its default settings, nothing wrong")
+@_scenario("steady", "kafka-python with default settings, nothing wrong")
 def _steady(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 5)
     stage.member(group, kind=KafkaPythonMember)
     yield END_S
 
 
-@_scenario("quiet-topic", "a record every 80 seconds, committed only when one was consumed")
+@_scenario("quiet-topic", "a record every 80 seconds; commits only after records")
 def _quiet(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 1 / 80)
     stage.member(group)
     yield END_S
 
 
-@_scenario("only-at-night", "twenty records every six minutes, committed only when something was consumed")
+@_scenario("only-at-night", "20 records every six minutes; commits only after records")
 def _only_at_night(stage: Stage, group: str) -> Play:
     stage.topic(group, 1, 0)
     stage.member(group, per_second=2, commit_s=2)
@@ -83,21 +83,21 @@ def _night(stage: Stage, group: str) -> Play:
             stage.rate(group, partition, 2 if number % 2 else 20)
 
 
-@_scenario("batch", "a consumer that commits once a minute")
+@_scenario("batch", "commits once a minute")
 def _batch(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 3)
     stage.member(group, commit_s=60)
     yield END_S
 
 
-@_scenario("long-batches", "a consumer that works forty seconds on each batch, then commits it")
+@_scenario("long-batches", "processes each batch for 40 seconds, then commits it")
 def _long_batches(stage: Stage, group: str) -> Play:
     stage.topic(group, 1, 3)
     stage.member(group, per_second=6, pause_s=40, commit_s=1, **_LARGE_FETCH)
     yield END_S
 
 
-@_scenario("burst", "three thousand records at once, worked off in four minutes")
+@_scenario("burst", "3,000 records at once, processed in four minutes")
 def _burst(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 2)
     stage.member(group, per_second=16)
@@ -106,7 +106,7 @@ def _burst(stage: Stage, group: str) -> Play:
         stage.burst(group, 0, 3000 if at == 300 else 1000)
 
 
-@_scenario("rolling-restart", "three members restarted one after the other")
+@_scenario("rolling-restart", "three members are restarted one after the other")
 def _rolling_restart(stage: Stage, group: str) -> Play:
     stage.topic(group, 6, 2)
     members = [stage.member(group, f"{group}-{number}") for number in range(3)]
@@ -118,9 +118,7 @@ def _rolling_restart(stage: Stage, group: str) -> Play:
             members[number] = stage.member(group, f"{group}-{number}")
 
 
-@_scenario(
-    "transactions", "a transactional producer, some transactions aborted; a Java member, which also commits what has not changed"
-)
+@_scenario("transactions", "reads transactions, some aborted; the Java member also commits unchanged offsets")
 def _transactions(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 0)
     stage.thread(lambda done: _write_transactions(stage.broker.bootstrap, group, done))
@@ -132,13 +130,13 @@ def _transactions(stage: Stage, group: str) -> Play:
     yield END_S
 
 
-@_scenario("transactions-quiet", "the same topic, and members that never commit past the marker at its end")
+@_scenario("transactions-quiet", "the same topic; members never commit past the marker at its end")
 def _transactions_quiet(stage: Stage, group: str) -> Play:
     stage.member(group, topic="transactions")
     yield END_S
 
 
-@_scenario("exactly-once", "a consumer whose offsets are committed in transactions with what it writes")
+@_scenario("exactly-once", "commits offsets in transactions, with its output")
 def _exactly_once(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 2)
     stage.topic(f"{group}-out", 1, 0)
@@ -146,7 +144,7 @@ def _exactly_once(stage: Stage, group: str) -> Play:
     yield END_S
 
 
-@_scenario("compacted", "a group that starts at the begin of a compacted topic and catches up over its gaps")
+@_scenario("compacted", "starts at the beginning of a compacted topic and reads over its gaps")
 def _compacted(stage: Stage, group: str) -> Play:
     stage.topic(
         group, 2, 8, cleanup_policy="compact", segment_ms="30000", min_cleanable_dirty_ratio="0.01", min_compaction_lag_ms="0"
@@ -156,14 +154,14 @@ def _compacted(stage: Stage, group: str) -> Play:
     yield END_S
 
 
-@_scenario("slow-consumer", "two members of KIP-848, each slower than its partition for seven minutes")
+@_scenario("slow-consumer", "KIP-848: two members, each slower than its partition for seven minutes")
 def _slow(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 10)
     members = [stage.member(group, f"{group}-{number}", per_second=30, **_KIP_848) for number in range(2)]
     yield from _throttled(stage, group, members, (6, 30), (300, 720), range(2))
 
 
-@_scenario("slow-in-fits", "works in fits of fifteen seconds, too slow over all: the lag falls again and again while it grows")
+@_scenario("slow-in-fits", "works for 15 seconds at a time, too slow over all: the lag falls repeatedly while it grows")
 def _slow_in_fits(stage: Stage, group: str) -> Play:
     stage.topic(group, 1, 8)
     member = stage.member(group, per_second=60, commit_s=1)
@@ -174,7 +172,7 @@ def _slow_in_fits(stage: Stage, group: str) -> Play:
     member.pause_s, member.per_second = 0, 60
 
 
-@_scenario("slow-again-and-again", "catches up fully every four minutes, and is too slow in between")
+@_scenario("slow-again-and-again", "catches up every four minutes, and is too slow in between")
 def _slow_again(stage: Stage, group: str) -> Play:
     stage.topic(group, 1, 8)
     member = stage.member(group, per_second=80)
@@ -182,7 +180,7 @@ def _slow_again(stage: Stage, group: str) -> Play:
         yield from _throttled(stage, group, [member], (5, 80), (at, at + 200), range(1))
 
 
-@_scenario("hot-partition", "one partition gets ten times the records of the others, more than a member can do")
+@_scenario("hot-partition", "one partition gets ten times the records of the others, more than a member can process")
 def _hot(stage: Stage, group: str) -> Play:
     stage.topic(group, 4, 3)
     for number in range(4):
@@ -196,7 +194,7 @@ def _hot(stage: Stage, group: str) -> Play:
     yield END_S
 
 
-@_scenario("scaled-out", "one member for twice what it can do, then two more")
+@_scenario("scaled-out", "one member for twice what it can process, then two more")
 def _scaled_out(stage: Stage, group: str) -> Play:
     stage.topic(group, 6, 2)
     stage.member(group, f"{group}-0", per_second=24)
@@ -212,17 +210,17 @@ def _scaled_out(stage: Stage, group: str) -> Play:
         yield 500  # a rebalance
 
 
-@_scenario("poison-commits", "a record that cannot be processed; the same offset is committed again and again")
+@_scenario("poison-commits", "a record cannot be processed; the same offset is committed again and again")
 def _poison_commits(stage: Stage, group: str) -> Play:
     yield from _poison(stage, group, "stalled", repeats=True)
 
 
-@_scenario("poison-silent", "a record that cannot be processed; nothing is committed for its partition")
+@_scenario("poison-silent", "a record cannot be processed; nothing is committed for its partition")
 def _poison_silent(stage: Stage, group: str) -> Play:
     yield from _poison(stage, group, "stopped", repeats=False)
 
 
-@_scenario("poison-slow-topic", "the same on a topic with a record every 20 seconds")
+@_scenario("poison-slow-topic", "the same, with a record every 20 seconds")
 def _poison_slow_topic(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 1 / 20)
     member = stage.member(group, repeats=True)
@@ -233,7 +231,7 @@ def _poison_slow_topic(stage: Stage, group: str) -> Play:
     member.poisoned = set()
 
 
-@_scenario("paused-partition", "an application pauses a partition and forgets it")
+@_scenario("paused-partition", "the application pauses a partition and does not resume it")
 def _paused(stage: Stage, group: str) -> Play:
     stage.topic(group, 3, 4)
     member = stage.member(group)
@@ -244,7 +242,7 @@ def _paused(stage: Stage, group: str) -> Play:
     member.paused = set()
 
 
-@_scenario("hung", "a member of two hangs while its heartbeats go on")
+@_scenario("hung", "one of two members hangs; its heartbeats continue")
 def _hung(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 4)
     members = [stage.member(group, f"{group}-{number}", **_MAY_HANG) for number in range(2)]
@@ -256,7 +254,7 @@ def _hung(stage: Stage, group: str) -> Play:
     members[0].hangs = False
 
 
-@_scenario("hung-quiet", "a member hangs whose topic gets a record every 25 seconds, committed only when consumed")
+@_scenario("hung-quiet", "a member hangs whose topic gets a record every 25 seconds; it commits only after records")
 def _hung_quiet(stage: Stage, group: str) -> Play:
     stage.topic(group, 1, 1 / 25)
     member = stage.member(group, **_MAY_HANG)
@@ -267,7 +265,7 @@ def _hung_quiet(stage: Stage, group: str) -> Play:
     member.hangs = False
 
 
-@_scenario("hung-batch", "a member hangs that commits once a minute")
+@_scenario("hung-batch", "a member that commits once a minute hangs")
 def _hung_batch(stage: Stage, group: str) -> Play:
     stage.topic(group, 1, 3)
     member = stage.member(group, commit_s=60, **_MAY_HANG)
@@ -278,7 +276,7 @@ def _hung_batch(stage: Stage, group: str) -> Play:
     member.hangs = False
 
 
-@_scenario("crash", "the only member is killed, and comes back after five minutes")
+@_scenario("crash", "its only member is killed and returns after five minutes")
 def _crash(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 4)
     member = stage.process(group, f"{group}-1")
@@ -290,7 +288,7 @@ def _crash(stage: Stage, group: str) -> Play:
     yield END_S
 
 
-@_scenario("crash-of-one", "one of two members is killed; the other takes over when the session has run out")
+@_scenario("crash-of-one", "one of two members is killed; the other takes over after the session timeout")
 def _crash_of_one(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 4)
     stage.member(group, f"{group}-0")
@@ -301,7 +299,7 @@ def _crash_of_one(stage: Stage, group: str) -> Play:
         yield 550
 
 
-@_scenario("frozen", "the process of one of two members is stopped for two minutes")
+@_scenario("frozen", "the process of one of two members is suspended for two minutes")
 def _frozen(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 4)
     stage.member(group, f"{group}-0")
@@ -314,7 +312,7 @@ def _frozen(stage: Stage, group: str) -> Play:
     victim.signal(signal.SIGCONT)
 
 
-@_scenario("shut-down", "all members leave in good order, the records keep coming")
+@_scenario("shut-down", "all members leave, and records keep coming")
 def _shut_down(stage: Stage, group: str) -> Play:
     stage.topic(group, 2, 4)
     member = stage.member(group)
