@@ -1,8 +1,8 @@
 """Commands of README.md and docs that need a cluster run against a broker, and print what is expected of them.
 
 Replaced: the address, paths, Kafka's scripts by their classes, captures from elsewhere by examples/shop, and with `--follow` the
-seconds between files. Not run: `kafka-acls`, as this broker has no authorizer (test_permissions.py grants such rights otherwise),
-and what NEEDS_MORE names: S3, catalogs, a cluster of Spark. `audit --follow` has test_audit_follow_live.py.
+seconds between files. Not run is what NEEDS_MORE names: S3, catalogs, a Spark cluster, the input of a co-process and a fleet of
+an hour. `audit --follow` has test_audit_follow_live.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from tests.java import java_home
 from tests.kafka_broker import LIBS, Broker
 from tests.pipeline.test_pages import ALONE, PAGES, ROOT, text
 
-TOOLS = {"kafka-consumer-groups": "consumer.group.ConsumerGroupCommand", "kafka-dump-log": "DumpLogSegments"}
+TOOLS = {
+    "kafka-acls": "AclCommand",
+    "kafka-consumer-groups": "consumer.group.ConsumerGroupCommand",
+    "kafka-dump-log": "DumpLogSegments",
+}
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 EXPECTED = {  # By the beginning of a command: what it prints, or writes into the file behind `>`.
     "counterpoise capture --bootstrap-server": r"[1-9]\d* records written, 0 behind, 1 groups seen",
     "counterpoise capture --from-segments": r"[1-9]\d* records from 8 segments of 8 partitions",
@@ -35,6 +43,7 @@ EXPECTED = {  # By the beginning of a command: what it prints, or writes into th
     "counterpoise explain": "orders-3 stays with rdkafka-.*, which owns it",
     "counterpoise plan group.txt --json": '"orders"',
     "counterpoise verify": "proven: valid, complete",
+    "kafka-acls": "(?s)Adding ACLs for resource .*User:audit, host=\\*, operation=DESCRIBE, permissionType=ALLOW",
     "kafka-dump-log": '"group":"orders","topic":"orders","partition":3',
     "counterpoise doctor": "__consumer_offsets +ok +can be read",
     r"counterpoise audit (history|dump\.txt|--bootstrap)": r"(?s)1 group made \d+ rebalance.* 4 of them commits; 0 unreadable",
@@ -44,7 +53,7 @@ EXPECTED = {  # By the beginning of a command: what it prints, or writes into th
 }
 
 
-NEEDS_MORE = r"s3://|/mnt/|kafka-acls|audit .*--follow|audit .*--into|synthesize|lead |token\.function"
+NEEDS_MORE = r"s3://|/mnt/|audit .*--follow|audit .*--into|synthesize|lead |token\.function"
 WANTED = re.compile(rf"(?!.*({NEEDS_MORE}))(?!counterpoise ({'|'.join(ALONE)}) (?!group\.txt))(counterpoise|kafka-)")
 
 
@@ -66,7 +75,7 @@ SECTIONS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A cluster with one group, `orders`: one member, four partitions, five records and a commit at the third in each."""
-    broker = Broker(tmp_path_factory.mktemp("kafka"), Path(java_home()) / "bin" / "java")
+    broker = Broker(tmp_path_factory.mktemp("kafka"), Path(java_home()) / "bin" / "java", settings=AUTHORIZER)
     broker.start()
     address = {"bootstrap.servers": broker.bootstrap}
     member, producer = Consumer(address | {"group.id": "orders"}), Producer(address)
