@@ -40,3 +40,18 @@ def test_a_deal_that_is_taken_is_level_and_proven() -> None:
             certificate = certify(problem, owner)
             assert (certificate.balanced, certificate.sticky) == (True, True)
     assert taken > 100
+
+
+def test_thousands_of_topics_are_taken_if_most_have_subscribers_of_their_own_and_left_to_flows_if_they_share_them() -> None:
+    """Flows took 0.7 s for the first group with a thousand members, this path 10 ms; for the second one it is the slower way."""
+    rng = np.random.default_rng(7)
+    for of_its_own in (True, False):
+        table = rng.random((2500 if of_its_own else 8, 40)) < 0.5
+        table = table if of_its_own else table[rng.integers(0, 8, 2500)]
+        start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
+        problem = Problem(40, np.arange(2501) * 2, start, np.nonzero(table)[1], rng.integers(-1, 40, 5000))
+        owner = assign_near_equal(problem, with_history=True)
+        assert (owner is not None) is of_its_own
+        if owner is not None:
+            certificate = certify(problem, owner)
+            assert (certificate.balanced, certificate.sticky) == (True, True)

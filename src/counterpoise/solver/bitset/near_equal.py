@@ -12,6 +12,7 @@ franz-go lies between. Sets of members are Python integers, so one operation han
 from __future__ import annotations
 
 from functools import reduce
+from itertools import pairwise
 from operator import or_
 
 import numpy as np
@@ -32,12 +33,14 @@ from counterpoise.solver.bitset.sets import (
     take_from,
     width,
 )
-from counterpoise.solver.history import DENSE_CELLS, valid_claims
+from counterpoise.solver.history import valid_claims
 
 __all__ = ["assign_near_equal"]
 
-MOST_TOPICS = 2_000
-"""With more topics, loops over them cost more than the classes they save."""
+MANY_TOPICS, LOOKED_AT = 2_000, 1_000
+"""With so many topics, loops over them cost more than classes, unless most topics (of so many) have subscribers of their own."""
+MOST_CELLS = 16_000_000
+"""Topics x members: a byte each, for a moment."""
 FEW_SUBSCRIBERS = 4
 """With fewer per topic the network is sparse: flows are small, paths are long, and loads seldom end within one."""
 LAYERS_PER_TOPIC = 3
@@ -60,7 +63,7 @@ def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
     """
     n_topics, wide = problem.n_topics, width(problem.n_members)
     sparse = len(problem.subscriber) < (FEW_SUBSCRIBERS * n_topics if n_topics > 64 else 1)
-    if sparse or n_topics > MOST_TOPICS or n_topics * wide > DENSE_CELLS:
+    if sparse or n_topics * wide > MOST_CELLS or (n_topics > MANY_TOPICS and _in_classes(problem)):
         return None
     count = problem.subscriber_start[1:] - problem.subscriber_start[:-1]
     size = problem.topic_start[1:] - problem.topic_start[:-1]
@@ -98,6 +101,13 @@ def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
         free = _free(owner, dead)
     owner[free] = members_of([layer for layers in allocation.assigned for layer in layers], problem.n_members)
     return owner
+
+
+def _in_classes(problem: Problem) -> bool:
+    """Whether most of the first topics have the subscribers of another one."""
+    ends = problem.subscriber_start[: LOOKED_AT + 1].tolist()
+    rows = [problem.subscriber[start:end].tobytes() for start, end in pairwise(ends)]
+    return 2 * len(set(rows)) < len(rows)
 
 
 def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
