@@ -1,4 +1,4 @@
-"""The direct path: what it takes is level and proven; what it cannot tell it leaves to the flows."""
+"""Near-equal loads: every plan is proven; groups without such a plan are left to the flows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ def test_a_walk_gives_no_more_extras_than_there_are_while_somebody_is_short() ->
     assert assignor("sticky")(SHORT_AMONG_EXTRAS).tolist() == owner.tolist()
 
 
-def test_a_deal_that_is_taken_is_level_and_proven() -> None:
+def test_plans_are_balanced_and_sticky_with_equal_and_with_other_capacities() -> None:
     rng = np.random.default_rng(7)
     taken = 0
     for _ in range(300):
         table = rng.random((6, 8)) < 0.6
         start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
-        problem = Problem(8, np.arange(7) * 5, start, np.nonzero(table)[1], rng.integers(-1, 8, 30))
+        claims, capacity = rng.integers(-1, 8, 30), rng.integers(1, rng.integers(2, 5), 8)
+        problem = Problem(8, np.arange(7) * 5, start, np.nonzero(table)[1], claims, capacity=capacity)
         owner = assign_near_equal(problem, with_history=True)
         if owner is not None:
             taken += 1

@@ -1,6 +1,6 @@
 """The engine's entry: one problem in, the optimal owners out.
 
-Methods, tried in this order: `equal` (equal subscriptions), `bitset` (loads within one of each other), and `flows` for all other
+Methods, tried in this order: `equal` (equal subscriptions), `bitset` (everybody can have its quota), and `flows` for all other
 groups, with racks and capacities.
 """
 
@@ -60,7 +60,7 @@ def solve(
     with_racks = racks != "ignore" and racks_matter(problem)
     if members is not None and not with_racks and evenness == "near":
         return assign_equal(problem, members, history=history)
-    if not with_racks and evenness == "near" and history != "pin" and int(problem.capacity.min()) == int(problem.capacity.max()):
+    if not with_racks and evenness == "near" and history != "pin":
         owner = assign_near_equal(problem, with_history=history == "prefer")
         if owner is not None:
             return owner

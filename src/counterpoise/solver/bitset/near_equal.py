@@ -1,9 +1,10 @@
-"""Near-equal loads: groups of equal capacities whose loads can be within one of each other, without classes and without a flow.
+"""Near-equal loads: groups whose members can all have the quotas of one block, without classes and without a flow.
 
-Free units go to the subscribers with most slack, the rest along augmenting paths (`allocation`), and members above their quota
-hand over what is still missing (`exchange`). The result needs no further proof: loads are within one of each other, because
-quotas and ceiling slots add up to the units, and everybody keeps the most its quota allows, which is the closed-form bound of
-`flows.transport` for every plan. If a unit finds no place the answer is None, and `flows` decides.
+With equal capacities these loads are within one of each other. Free units go to the subscribers with most slack, the rest along
+augmenting paths (`allocation`), and members above their quota hand over what is still missing (`exchange`). The result needs no
+further proof: loads are balanced, because quotas and ceiling slots add up to the units, and everybody keeps the most its quota
+allows, which is the closed-form bound of `flows.transport` for every plan. If a unit finds no place the answer is None, and
+`flows` decides.
 
 Why beside `flows`: "40 x 25 x 200, every member random" takes 0.2 ms here and 3 ms by flows, "200 x 50 x 200" 0.8 ms and 20 ms;
 franz-go lies between. Sets of members are Python integers, so one operation handles thousands of members.
@@ -11,6 +12,7 @@ franz-go lies between. Sets of members are Python integers, so one operation han
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import or_
@@ -33,11 +35,12 @@ from counterpoise.solver.bitset.sets import (
     take_from,
     width,
 )
+from counterpoise.solver.flows.quotas import Demand, quotas
 from counterpoise.solver.history import valid_claims
 
 __all__ = ["assign_near_equal"]
 
-MANY_TOPICS, LOOKED_AT = 2_000, 1_000
+MANY_TOPICS, LOOKED_AT = 200, 1_000
 """With so many topics, loops over them cost more than classes, unless most topics (of so many) have subscribers of their own."""
 MOST_CELLS = 16_000_000
 """Topics x members: a byte each, for a moment."""
@@ -45,6 +48,8 @@ FEW_SUBSCRIBERS = 4
 """With fewer per topic the network is sparse: flows are small, paths are long, and loads seldom end within one."""
 LAYERS_PER_TOPIC = 3
 """With more, few members take many partitions of a topic each, and sets of members do not pay."""
+MOST_QUOTAS = 64
+"""Different quotas: a set of members for each, looked at for every topic."""
 MOST_HANDOVERS = 5_000
 """Units that members above quota hand over."""
 FEW_CLAIMS = 100
@@ -57,7 +62,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
-    """The optimal owners of a group of equal capacities without racks, or None if this path does not find them.
+    """The optimal owners of a group without racks, or None if this path does not find them.
 
     About O(T M / 64 + P), and T M / 64 for each augmenting path.
     """
@@ -71,23 +76,23 @@ def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
     table[np.repeat(np.arange(0, len(table), wide), count) + problem.subscriber] = True
     subscribers, counts = bits_of_rows(table.reshape(n_topics, -1)), count.tolist()
     units, live = _in_play(subscribers, size.tolist())
-    floor, ceiling_slots = divmod(sum(units), max(live.bit_count(), 1))
-    if not _fits(subscribers, units, counts, floor, ceiling_slots):
+    quota = _quota(problem.capacity, live, sum(units))
+    if quota is None or not _fits(subscribers, units, counts, quota):
         return None
     dead = None if all(counts) else np.repeat(count == 0, size)
     if not with_history or int(problem.previous_owner.max(initial=UNOWNED)) < 0:
-        shares, left, free = Shares({floor: live} if floor else {}, {}, live, 0, ceiling_slots), units, None
+        shares, left, free = Shares(quota.members.copy(), {}, quota.candidates, 0, quota.ceiling_slots), units, None
         owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     else:
         owner = valid_claims(problem)
-        shares, free = _shares(owner, problem.n_members, live, floor, ceiling_slots), _free(owner, dead)
+        shares, free = _shares(owner, live, quota), _free(owner, dead)
         left = np.diff(free.searchsorted(problem.topic_start)).tolist()
     if _too_much(left, counts, shares):
         return None
     work = LOOKS * n_topics + MORE_LOOKS + sum(units) // UNITS_PER_LOOK
     allocation = Allocation(subscribers, left, counts, shares, fresh=free is None, work=work)
     waiting = allocation.fill_least_loaded([topic for topic in count.argsort(kind="stable").tolist() if left[topic]])
-    if allocation.slack and not _floor_not_ruled_out(problem, size, count, floor):
+    if allocation.slack and not _floor_not_ruled_out(problem, size, count, quota.floor):
         return None
     allocation.reroute(waiting)
     allocation.fill_ceiling(waiting)
@@ -101,6 +106,31 @@ def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
         free = _free(owner, dead)
     owner[free] = members_of([layer for layers in allocation.assigned for layer in layers], problem.n_members)
     return owner
+
+
+@dataclass(frozen=True, slots=True)
+class _Quota:
+    """The balanced loads of one block of all members."""
+
+    floor: Int64  # int64[M]
+    members: ByCount  # By their floor, if it is not 0
+    candidates: int  # Members that may take one unit more
+    ceiling_slots: int  # How many of them take it
+
+
+def _quota(capacity: Int64, live: int, units: int) -> _Quota | None:
+    """The quotas of the members that subscribe; None if they are too many different ones."""
+    if int(capacity.min(initial=1)) == int(capacity.max(initial=1)):
+        floor, slots = divmod(units, max(live.bit_count(), 1))
+        return _Quota(np.full(len(capacity), floor), {floor: live} if floor else {}, live, slots)
+    block = np.full(len(capacity), -1)
+    block[each_bit(live)] = 0
+    shares = quotas(np.array([units]), block, Demand(capacity))
+    different = sorted(set(shares.floor.tolist()))
+    if len(different) > MOST_QUOTAS:
+        return None
+    members = {floor: bits_of(shares.floor == floor) for floor in different if floor}
+    return _Quota(shares.floor, members, bits_of(shares.candidate), int(shares.ceiling_slots[0]))
 
 
 def _in_classes(problem: Problem) -> bool:
@@ -118,10 +148,10 @@ def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
     return units, reduce(or_, [members for members, n in zip(subscribers, units, strict=True) if n], 0)
 
 
-def _floor_not_ruled_out(problem: Problem, size: Int64, count: Int64, floor: int) -> bool:
+def _floor_not_ruled_out(problem: Problem, size: Int64, count: Int64, floor: Int64) -> bool:
     """Whether the topics of every subscribing member have enough partitions for the floor: necessary, not sufficient."""
     times = np.bincount(problem.subscriber, minlength=problem.n_members)
-    if int(times.min()) * int(size.min()) >= floor:
+    if int(times.min()) * int(size.min()) >= int(floor.max()):
         return True
     most = np.bincount(problem.subscriber, np.repeat(size, count), problem.n_members)
     return not bool(((most < floor) & (most > 0)).any())
@@ -141,36 +171,38 @@ def _too_much(left: list[int], count: list[int], shares: Shares) -> bool:
     return layers > most or sum(level * members.bit_count() for level, members in shares.excess.items()) > MOST_HANDOVERS
 
 
-def _fits(subscribers: list[int], units: list[int], count: list[int], floor: int, ceiling_slots: int) -> bool:
+def _fits(subscribers: list[int], units: list[int], count: list[int], quota: _Quota) -> bool:
     """Whether topics with the same subscribers fit on these if nobody takes more than one unit above the floor."""
-    if max(units) <= min(count) * floor and len(set(subscribers)) == len(subscribers):
+    if max(units) <= min(count) * min(quota.members, default=0) and len(set(subscribers)) == len(subscribers):
         return True
     units_of: dict[int, int] = {}
-    for members, n, takers in zip(subscribers, units, count, strict=True):
-        n = units_of[members] = units_of.get(members, 0) + n
-        if n > takers * floor + min(takers, ceiling_slots):
+    for members, n in zip(subscribers, units, strict=True):
+        units_of[members] = units_of.get(members, 0) + n
+    for members, n in units_of.items():
+        places = min((members & quota.candidates).bit_count(), quota.ceiling_slots)
+        if n > places + sum(floor * (members & who).bit_count() for floor, who in quota.members.items()):
             return False
     return True
 
 
-def _shares(owner: Int32, n_members: int, live: int, floor: int, ceiling_slots: int) -> Shares:
-    """The closed form for one block: ceiling slots to the members with most claims above the floor, ties by id."""
-    above = np.bincount(owner + 1, minlength=n_members + 1)[1:] - floor
+def _shares(owner: Int32, live: int, quota: _Quota) -> Shares:
+    """The closed form for one block: ceiling slots to the candidates with most claims above the floor, ties by id."""
+    above = np.bincount(owner + 1, minlength=len(quota.floor) + 1)[1:] - quota.floor
     slack: ByCount = {}
     excess: ByCount = {}
-    at_ceiling = 0
+    at_ceiling, ceiling_slots = 0, quota.ceiling_slots
     for level in sorted(set(above.tolist()), reverse=True):
         members = bits_of(above == level) & live
         if level < 0 and members:
             slack[-level] = members
         elif level > 0:
-            claiming = lowest(members, ceiling_slots)
+            claiming = lowest(members & quota.candidates, ceiling_slots)
             ceiling_slots -= claiming.bit_count()
             at_ceiling |= claiming
             for more, who in ((level, members ^ claiming), (level - 1, claiming)):
                 if more and who:
                     excess[more] = excess.get(more, 0) | who
-    return Shares(slack, excess, live & ~at_ceiling, at_ceiling, ceiling_slots)
+    return Shares(slack, excess, quota.candidates & ~at_ceiling, at_ceiling, ceiling_slots)
 
 
 def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: ByCount, work: int) -> bool:
