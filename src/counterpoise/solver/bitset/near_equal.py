@@ -40,7 +40,7 @@ from counterpoise.solver.history import valid_claims
 
 __all__ = ["assign_near_equal"]
 
-MANY_TOPICS, LOOKED_AT = 200, 1_000
+MANY_TOPICS, LOOKED_AT = 2_000, 1_000
 """With so many topics, loops over them cost more than classes, unless most topics (of so many) have subscribers of their own."""
 MOST_CELLS = 16_000_000
 """Topics x members: a byte each, for a moment."""
