@@ -24,15 +24,13 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "33554432",
     "spark.sql.files.maxPartitionBytes": "32m",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    "spark.python.authenticate.socketTimeout": "60s",
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
     "spark.executorEnv.MALLOC_ARENA_MAX": "1",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "2097152",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "8388608",
 }
-"""Settings of a new session. The batch limits bound the memory of a Python worker (32 MB of Arrow at once). On a busy machine a
-worker may need more than Spark's 15 s to connect.
+"""Settings of a new session. The batch limits bound the memory of a Python worker (32 MB of Arrow at once).
 
 Arrow and NumPy share one heap in a worker: Arrow's readers and writers ignore the pool that a worker sets, and Arrow's own heap
 keeps freed memory. Each thread would have another glibc arena of 12 MB; there is a task for every core, so a task needs no more
