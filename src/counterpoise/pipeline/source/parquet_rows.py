@@ -57,13 +57,13 @@ def read_rows(
 
 @contextmanager
 def _page_errors(file: str) -> Iterator[None]:
-    """Turn Arrow's errors on damaged pages, and on names that are not UTF-8, into a CaptureError of one line with the file."""
+    """Turn Arrow's errors on damaged pages, and on text that is not UTF-8, into a CaptureError of one line with the file."""
     try:
         yield
     except pa.ArrowMemoryError:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = "its pages are damaged" if is_local(file) else "its pages are damaged or out of reach"
+        reason = "damaged" if is_local(file) else "damaged or out of reach"
         raise CaptureError(f"{file}: {reason} ({first_line(error)}); record it again") from error
 
 
