@@ -153,7 +153,7 @@ def test_hash_seeds_change_nothing():
 
 
 def test_no_plan_imports_scipy():
-    """Equal subscriptions, near-equal loads, flows, racks, capacities, exact evenness, lag."""
+    """Equal subscriptions, one block, flows, racks, capacities, exact evenness, lag."""
     code = """
         import sys
         import numpy as np

@@ -1,7 +1,7 @@
 """The engine's entry: one problem in, the optimal owners out.
 
-Methods, tried in this order: `equal` (equal subscriptions), `bitset` (everybody can have its quota), and `flows` for all other
-groups, with racks and capacities.
+Methods, tried in this order: `equal` (equal subscriptions), `bitset` (all members in one block), and `flows` (everything else,
+racks and exact evenness).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.solver.bitset.near_equal import assign_near_equal
+from counterpoise.solver.bitset.one_block import assign_one_block
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
 from counterpoise.solver.equal import assign_equal, common_subscribers
@@ -61,7 +61,7 @@ def solve(
     if members is not None and not with_racks and evenness == "near":
         return assign_equal(problem, members, history=history)
     if not with_racks and evenness == "near" and history != "pin":
-        owner = assign_near_equal(problem, with_history=history == "prefer")
+        owner = assign_one_block(problem, with_history=history == "prefer")
         if owner is not None:
             return owner
     classes, match = classify(problem), None

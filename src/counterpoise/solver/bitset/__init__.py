@@ -1,1 +1,1 @@
-"""Groups whose loads can be within one of each other: augmenting paths on sets of members, each set one Python integer."""
+"""Groups whose members are all in one block: augmenting paths on sets of members, each set one Python integer."""

@@ -1,4 +1,4 @@
-"""Near-equal loads: groups whose members can all have the quotas of one block, without classes and without a flow.
+"""One block: groups whose members can all have the quotas of a single block, without classes and without a flow.
 
 With equal capacities these loads are within one of each other. Free units go to the subscribers with most slack, the rest along
 augmenting paths (`allocation`), and members above their quota hand over what is still missing (`exchange`). The result needs no
@@ -38,14 +38,14 @@ from counterpoise.solver.bitset.sets import (
 from counterpoise.solver.flows.quotas import Demand, quotas
 from counterpoise.solver.history import valid_claims
 
-__all__ = ["assign_near_equal"]
+__all__ = ["assign_one_block"]
 
 MANY_TOPICS, LOOKED_AT = 2_000, 1_000
 """With so many topics, loops over them cost more than classes, unless most topics (of so many) have subscribers of their own."""
 MOST_CELLS = 16_000_000
 """Topics x members: a byte each, for a moment."""
 FEW_SUBSCRIBERS = 4
-"""With fewer per topic the network is sparse: flows are small, paths are long, and loads seldom end within one."""
+"""With fewer per topic the network is sparse: flows are small, paths are long, and members are seldom in one block."""
 LAYERS_PER_TOPIC = 3
 """With more, few members take many partitions of a topic each, and sets of members do not pay."""
 MOST_QUOTAS = 64
@@ -61,7 +61,7 @@ single block would visit far more, and the flows that follow cost more the more 
 Bools = npt.NDArray[np.bool_]
 
 
-def assign_near_equal(problem: Problem, *, with_history: bool) -> Int32 | None:
+def assign_one_block(problem: Problem, *, with_history: bool) -> Int32 | None:
     """The optimal owners of a group without racks, or None if this path does not find them.
 
     About O(T M / 64 + P), and T M / 64 for each augmenting path.

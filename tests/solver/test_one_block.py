@@ -1,4 +1,4 @@
-"""Near-equal loads: every plan is proven; groups without such a plan are left to the flows."""
+"""One block: every plan is proven; groups without such a plan are left to the flows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from counterpoise.assignors.registry import assignor
 from counterpoise.laws import certify
 from counterpoise.model.problem import Problem
-from counterpoise.solver.bitset.near_equal import assign_near_equal
+from counterpoise.solver.bitset.one_block import assign_one_block
 
 # A walk to members without slack could end at three of them, while two ceiling slots were left and member 2 was still one short.
 SHORT_AMONG_EXTRAS = Problem(
@@ -20,7 +20,7 @@ SHORT_AMONG_EXTRAS = Problem(
 
 
 def test_a_walk_gives_no_more_extras_than_there_are_while_somebody_is_short() -> None:
-    owner = assign_near_equal(SHORT_AMONG_EXTRAS, with_history=True)
+    owner = assign_one_block(SHORT_AMONG_EXTRAS, with_history=True)
     assert owner is not None
     assert sorted(np.bincount(owner, minlength=6).tolist()) == [3, 3, 3, 3, 4, 4]
     assert certify(SHORT_AMONG_EXTRAS, owner).sticky
@@ -35,7 +35,7 @@ def test_plans_are_balanced_and_sticky_with_equal_and_with_other_capacities() ->
         start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
         claims, capacity = rng.integers(-1, 8, 30), rng.integers(1, rng.integers(2, 5), 8)
         problem = Problem(8, np.arange(7) * 5, start, np.nonzero(table)[1], claims, capacity=capacity)
-        owner = assign_near_equal(problem, with_history=True)
+        owner = assign_one_block(problem, with_history=True)
         if owner is not None:
             taken += 1
             certificate = certify(problem, owner)
@@ -51,7 +51,7 @@ def test_thousands_of_topics_are_taken_if_most_have_subscribers_of_their_own_and
         table = table if of_its_own else table[rng.integers(0, 8, 2500)]
         start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
         problem = Problem(40, np.arange(2501) * 2, start, np.nonzero(table)[1], rng.integers(-1, 40, 5000))
-        owner = assign_near_equal(problem, with_history=True)
+        owner = assign_one_block(problem, with_history=True)
         assert (owner is not None) is of_its_own
         if owner is not None:
             certificate = certify(problem, owner)
