@@ -39,11 +39,11 @@ def blocks(page: str) -> list[Block]:
 
 
 def matches(expected: str, output: str) -> bool:
-    """Whether the lines of a block of `text` are in an output, one below the other."""
+    """Whether the lines of a block of `text` are in an output, one below the other; columns may be wider or narrower."""
     found = "".join(
         r"(?:[^\n]*\n)*?"
         if line.strip() == "..."
-        else r"[^\n]*".join(map(re.escape, line.rstrip().split("..."))) + r"[^\S\n]*(?:\n|\Z)"
+        else re.sub(r"(?:\\ ){2,}", " {2,}", r"[^\n]*".join(map(re.escape, line.rstrip().split("...")))) + r"[^\S\n]*(?:\n|\Z)"
         for line in expected.rstrip().split("\n")
     )
     return re.search(f"^{found}", output, re.MULTILINE) is not None

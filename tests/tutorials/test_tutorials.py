@@ -73,6 +73,8 @@ def test_every_tutorial_is_done() -> None:
         ("a\n...\nc\n", "a\nb\nb\nc\n", True),
         ("a\nc\n", "a\nb\nc\n", False),
         ("a 1\n", "a 10\n", False),
+        ("a  b c\n", "a    b c\n", True),
+        ("a  b c\n", "a  b  c\n", False),
         ("...\nc\n", "a\nb\n", False),
     ],
 )
