@@ -41,7 +41,8 @@ from counterpoise.solver.history import valid_claims
 __all__ = ["assign_one_block"]
 
 MANY_TOPICS, LOOKED_AT = 2_000, 1_000
-"""With so many topics, loops over them cost more than classes, unless most topics (of so many) have subscribers of their own."""
+"""More topics are planned here only if most of the first `LOOKED_AT` have subscribers of their own. Otherwise classes are fewer
+than topics, and flows are faster."""
 MOST_CELLS = 16_000_000
 """Topics x members: a byte each, for a moment."""
 FEW_SUBSCRIBERS = 4
@@ -49,7 +50,7 @@ FEW_SUBSCRIBERS = 4
 LAYERS_PER_TOPIC = 3
 """With more, few members take many partitions of a topic each, and sets of members do not pay."""
 MOST_QUOTAS = 64
-"""Different quotas: a set of members for each, looked at for every topic."""
+"""With more different floors, flows are used: each topic looks at the set of members of each floor."""
 MOST_HANDOVERS = 5_000
 """Units that members above quota hand over."""
 FEW_CLAIMS = 100
@@ -119,7 +120,7 @@ class _Quota:
 
 
 def _quota(capacity: Int64, live: int, units: int) -> _Quota | None:
-    """The quotas of the members that subscribe; None if they are too many different ones."""
+    """The quotas of the members that subscribe; None if they have more than `MOST_QUOTAS` different floors."""
     if int(capacity.min(initial=1)) == int(capacity.max(initial=1)):
         floor, slots = divmod(units, max(live.bit_count(), 1))
         return _Quota(np.full(len(capacity), floor), {floor: live} if floor else {}, live, slots)
