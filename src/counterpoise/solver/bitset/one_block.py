@@ -173,16 +173,21 @@ def _too_much(left: list[int], count: list[int], shares: Shares) -> bool:
 
 
 def _fits(subscribers: list[int], units: list[int], count: list[int], quota: _Quota) -> bool:
-    """Whether topics with the same subscribers fit on these if nobody takes more than one unit above the floor."""
-    if max(units) <= min(count) * min(quota.members, default=0) and len(set(subscribers)) == len(subscribers):
+    """Whether topics with the same subscribers fit on these if nobody takes more than one unit above the floor.
+
+    A filter: members with a floor of 0 are counted as if they had the lowest other one, unless that is not enough.
+    """
+    least = min(quota.members, default=0)
+    if max(units) <= min(count) * least and len(set(subscribers)) == len(subscribers):
         return True
     units_of: dict[int, int] = {}
     for members, n in zip(subscribers, units, strict=True):
         units_of[members] = units_of.get(members, 0) + n
     for members, n in units_of.items():
-        places = min((members & quota.candidates).bit_count(), quota.ceiling_slots)
-        if n > places + sum(floor * (members & who).bit_count() for floor, who in quota.members.items()):
-            return False
+        if n > members.bit_count() * least:
+            places = min((members & quota.candidates).bit_count(), quota.ceiling_slots)
+            if n > places + sum(floor * (members & who).bit_count() for floor, who in quota.members.items()):
+                return False
     return True
 
 
