@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,10 @@ _SERVERS = {
     "s3": re.compile(r"\bs3: "),
 }
 """What a test file has in it whose tests need an audit that other files read too, a Spark session, the S3-compatible server."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts jobs in the background with SIGINT ignored, and children inherit that: tests interrupt some.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.kafka_broker", "tests.s3_server"]
 
