@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["RUN", "command", "family", "is_jvm", "started", "wait", "wait_for_the_end"]
+__all__ = ["RUN", "command", "command_line", "family", "is_jvm", "started", "wait", "wait_for_the_end"]
 
 RUN = (sys.executable, "-c", "from counterpoise.cli import main; main()")
 WITHIN_S = 600.0
@@ -71,8 +71,13 @@ def family(pid: int) -> list[int]:
     return found
 
 
+def command_line(pid: int) -> bytes:
+    """Its command line; empty if it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 def is_jvm(pid: int) -> bool:
     """Whether it is Spark's JVM."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return b"SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
+    return b"SparkSubmit" in command_line(pid)

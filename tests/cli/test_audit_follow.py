@@ -105,15 +105,26 @@ def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-def test_it_is_stopped_while_spark_starts_and_ends_if_its_jvm_is_killed_while_there_is_nothing_to_do(tmp_path: Path) -> None:
-    out, log = tmp_path / "out", tmp_path / "log"
-    options = ["audit", SHOP, "--follow", "--out", out, "--strategies", "sticky"]
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_is_stopped_while_spark_starts_and_while_it_follows(number: signal.Signals, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    options = ["audit", SHOP, "--follow", "--out", tmp_path / "out", "--strategies", "sticky"]
     with started(log, *options) as process:
         wait(lambda: any(map(is_jvm, family(process.pid))), process)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         assert process.wait(120) == 0
     assert "following: " not in log.read_text()
     with started(log, *options) as process:
+        wait(lambda: "following: " in log.read_text(), process)
+        process.send_signal(number)
+        assert process.wait(120) == 0
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.spark
+def test_it_ends_if_its_jvm_is_killed_while_there_is_nothing_to_do(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with started(log, "audit", SHOP, "--follow", "--out", tmp_path / "out", "--strategies", "sticky") as process:
         wait(lambda: "following: " in log.read_text(), process)
         os.kill(next(filter(is_jvm, family(process.pid))), signal.SIGKILL)
         assert process.wait(120) == 3

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.commands import command, family, started, wait_for_the_end
+from tests.cli.commands import command, command_line, family, is_jvm, started, wait_for_the_end
 from tests.pipeline.incremental.pieces import comparable_rows, cut, until
 from tests.s3_server import upload
 
@@ -63,17 +63,11 @@ def _killed(log: Path, options: list[str], rng: random.Random) -> str:
         with suppress(subprocess.TimeoutExpired):
             process.wait(rng.uniform(2, 12))
         everyone = family(process.pid)
-        java = [pid for pid in everyone if b"SparkSubmit" in _command_line(pid)]
-        workers = [pid for pid in everyone if b"pyspark.daemon" in _command_line(pid)]
+        java = list(filter(is_jvm, everyone))
+        workers = [pid for pid in everyone if b"pyspark.daemon" in command_line(pid)]
         who = rng.choice([name for name, pids in (("driver", [process.pid]), ("JVM", java), ("worker", workers)) if pids])
         with suppress(ProcessLookupError):
             os.kill({"driver": process.pid, "JVM": (java or [0])[0], "worker": (workers or [0])[-1]}[who], signal.SIGKILL)
         process.wait(120)
     wait_for_the_end(everyone)
     return who
-
-
-def _command_line(pid: int) -> bytes:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""

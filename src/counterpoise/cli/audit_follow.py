@@ -62,8 +62,8 @@ def follow(
             if made and options["into"] is not None:
                 check_lasting(spark, options["into"])
             report = partial(write_report, out)
-            options |= {"on_status": show, "watch": watch, "stopped": stopped}
-            running = Follow(spark, captures, out, pace=Pace(*pace), write_report=report, **options)
+            callbacks: dict[str, Any] = {"write_report": report, "on_status": show, "watch": watch}
+            running = Follow(spark, captures, out, pace=Pace(*pace), stopped=stopped, **callbacks, **options)
             with ExitStack() as served:
                 if port is not None:
                     from counterpoise.pipeline.follow.openmetrics import serve

@@ -43,7 +43,8 @@ NOISE = (
 def quiet_context(settings: Mapping[str, str]) -> None:
     """Start the JVM and a Spark context with these settings, unless a JVM runs already; filters `NOISE` from its stderr.
 
-    Other lines are forwarded as long as this process runs. Raises `OptionError` if the JVM does not start; it says why on stderr.
+    Other lines are forwarded as long as this process runs. A handler of SIGINT that the caller has installed stays. Raises
+    `OptionError` if the JVM does not start; it says why on stderr.
     """
     if getattr(SparkContext, "_gateway", None) is not None:
         return
@@ -72,9 +73,14 @@ def quiet_context(settings: Mapping[str, str]) -> None:
             signal.signal(signal.SIGINT, handler)
     os.close(its)
     if stopped:
-        gateway.proc.stdin.close()  # the JVM ends when its stdin is closed
-        raise KeyboardInterrupt
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            gateway.proc.stdin.close()  # the JVM ends when its stdin is closed
+            raise
     SparkContext(conf=conf, gateway=gateway)
+    if main and handler is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, handler)  # a SparkContext installs its own
 
 
 _FORKS_IGNORE_SIGTERM = ContextVar("_FORKS_IGNORE_SIGTERM", default=False)

@@ -59,7 +59,7 @@ class Follow:
 
     `sources`: cluster name -> capture folder, which another process or thread writes. `write_report` writes the report from the
     tables; it is called after updates with new records, at most every `Pace.report` seconds. ``on_status(status)`` and
-    ``watch()`` are called some times a second; an exception ends the loop. Setting `stopped` is a call of `stop`.
+    ``watch()`` are called some times a second; an exception ends the loop. `stopped`: an event that ends `run`.
     """
 
     def __init__(
