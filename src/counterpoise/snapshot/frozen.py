@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NoReturn, TypeVar, cast
 
 __all__ = ["FrozenDict", "FrozenList", "frozen"]
@@ -15,6 +15,8 @@ V = TypeVar("V")
 class FrozenDict(dict[K, V]):
     """A dict that cannot be changed."""
 
+    __slots__ = ()
+
     def __reduce__(self) -> tuple[type, tuple[dict[K, V]]]:
         return type(self), (dict(self),)
 
@@ -22,17 +24,19 @@ class FrozenDict(dict[K, V]):
 class FrozenList(list[V]):
     """A list that cannot be changed."""
 
+    __slots__ = ()
+
     def __reduce__(self) -> tuple[type, tuple[list[V]]]:
         return type(self), (list(self),)
 
 
 def frozen(value: T) -> T:
     """Dicts and lists, and those inside them, as read-only copies; anything else as it is."""
+    if isinstance(value, list):
+        nested = bool(value) and isinstance(value[0], (list, dict))
+        return cast(T, FrozenList([frozen(part) for part in value] if nested else value))
     if isinstance(value, Mapping):
         return cast(T, FrozenDict({name: frozen(part) for name, part in value.items()}))
-    if isinstance(value, list):
-        nested = bool(value) and isinstance(value[0], Mapping | Sequence) and not isinstance(value[0], str | tuple)
-        return cast(T, FrozenList([frozen(part) for part in value] if nested else value))
     return value
 
 

@@ -61,7 +61,7 @@ class Group:
 
     Notes
     -----
-    Immutable. Equal groups, whatever the order of their members and topics, give equal problems.
+    Topics, members, claims and lag are read-only. Equal groups give equal problems, whatever the order of members and topics.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from counterpoise.solver.equal import assign_equal, common_subscribers
 from counterpoise.solver.evenness import assign_evenly, view_by_topic
 from counterpoise.solver.flows.balance import Blocks, decompose, one_block, plausible
 from counterpoise.solver.flows.flow import Bools
-from counterpoise.solver.flows.quotas import Demand, Quotas, quotas
+from counterpoise.solver.flows.quotas import Demand, Quotas, quotas, unequal
 from counterpoise.solver.flows.stickiness import Costs, reroute
 from counterpoise.solver.flows.transport import ClassAllocation, closed_form, transport
 from counterpoise.solver.history import Claims, claims_of, no_claims
@@ -92,8 +92,7 @@ class _Task:
 
 
 def _task(problem: Problem, classes: Classes, claims: Claims, pinned: Int64 | None) -> _Task:
-    capacity = problem.capacity
-    weights = capacity if problem.n_members and bool((capacity != capacity[0]).any()) else None
+    weights = unequal(problem.capacity)
     if pinned is None:
         return _Task(classes, claims, classes.size, Demand(weights))
     units = classes.size - claims.per_topic_class(classes.n_topic_classes)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.decode import excess_claims, slots
-from counterpoise.solver.flows.quotas import Demand, quotas
+from counterpoise.solver.flows.quotas import Demand, quotas, unequal
 from counterpoise.solver.history import valid_claims
 
 __all__ = ["assign_equal", "common_subscribers"]
@@ -85,8 +85,7 @@ def assign_equal(
 
 def _quotas(problem: Problem, members: Int32, units: int, claims: Int64, *, pinned: bool) -> Int64:
     """How many partitions each member gets."""
-    capacity, n = problem.capacity, problem.n_members
-    weights = capacity if bool((capacity != capacity[0]).any()) else None
+    weights, n = unequal(problem.capacity), problem.n_members
     if weights is None and not pinned and len(members) == n:
         each, ceiling_slots = divmod(units, n)
         return _with_ceiling(np.full(n, each), claims, ceiling_slots)

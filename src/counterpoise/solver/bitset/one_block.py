@@ -35,7 +35,7 @@ from counterpoise.solver.bitset.sets import (
     take_from,
     width,
 )
-from counterpoise.solver.flows.quotas import Demand, quotas
+from counterpoise.solver.flows.quotas import Demand, quotas, unequal
 from counterpoise.solver.history import valid_claims
 
 __all__ = ["assign_one_block"]
@@ -121,21 +121,18 @@ class _Quota:
 
 def _quota(capacity: Int64, live: int, units: int) -> _Quota | None:
     """The quotas of the members that subscribe; None if they have more than `MOST_QUOTAS` different floors."""
-    if int(capacity.min(initial=1)) == int(capacity.max(initial=1)):
-        floor, slots = divmod(units, max(live.bit_count(), 1))
-        return _Quota(np.full(len(capacity), floor), {floor: live} if floor else {}, live, slots)
     block = np.full(len(capacity), -1)
-    block[each_bit(live)] = 0
-    shares = quotas(np.array([units]), block, Demand(capacity))
-    different = sorted(set(shares.floor.tolist()))
-    if len(different) > MOST_QUOTAS:
+    block[members_of([live], len(capacity))] = 0
+    shares = quotas(np.array([units]), block, Demand(unequal(capacity)))
+    floors = sorted(set(shares.floor.tolist()))
+    if len(floors) > MOST_QUOTAS:
         return None
-    members = {floor: bits_of(shares.floor == floor) for floor in different if floor}
+    members = {floor: bits_of(shares.floor == floor) for floor in floors if floor}
     return _Quota(shares.floor, members, bits_of(shares.candidate), int(shares.ceiling_slots[0]))
 
 
 def _in_classes(problem: Problem) -> bool:
-    """Whether most of the first topics have the subscribers of another one."""
+    """Whether the first topics have fewer than half as many different sets of subscribers."""
     ends = problem.subscriber_start[: LOOKED_AT + 1].tolist()
     rows = [problem.subscriber[start:end].tobytes() for start, end in pairwise(ends)]
     return 2 * len(set(rows)) < len(rows)
@@ -175,7 +172,7 @@ def _too_much(left: list[int], count: list[int], shares: Shares) -> bool:
 def _fits(subscribers: list[int], units: list[int], count: list[int], quota: _Quota) -> bool:
     """Whether topics with the same subscribers fit on these if nobody takes more than one unit above the floor.
 
-    A filter: members with a floor of 0 are counted as if they had the lowest other one, unless that is not enough.
+    A cheap test, which counts too much for members with a floor of 0, then the exact one. A wrong yes only costs time.
     """
     least = min(quota.members, default=0)
     if max(units) <= min(count) * least and len(set(subscribers)) == len(subscribers):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
 
-__all__ = ["Demand", "Quotas", "quotas"]
+__all__ = ["Demand", "Quotas", "quotas", "unequal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,11 @@ class Quotas:
     floor: Int64  # int64[M]: units a member takes at least (offsets not counted); 0 outside every block
     candidate: npt.NDArray[np.bool_]  # bool[M]: who may take one unit more
     ceiling_slots: Int64  # int64[B]: how many of a block's candidates take one more
+
+
+def unequal(capacity: Int64) -> Int64 | None:
+    """The capacities, or None if all are equal."""
+    return capacity if bool((capacity[1:] != capacity[:-1]).any()) else None
 
 
 def quotas(
