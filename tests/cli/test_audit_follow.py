@@ -15,6 +15,7 @@ from tests.pipeline.conftest import SHOP
 
 from counterpoise.cli.app import app
 from counterpoise.extras import pip_install
+from counterpoise.pipeline.capture.recorder import Recorder
 from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
@@ -122,6 +123,22 @@ def test_it_is_stopped_while_spark_starts_and_while_it_follows(number: signal.Si
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_is_stopped_while_it_records_what_there_is(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped_at_once = []
+
+    def record(recorder: Recorder, *, follow: bool) -> None:
+        signal.raise_signal(number)
+        stopped_at_once.append((follow, recorder._stop.wait(10)))
+
+    monkeypatch.setattr(Recorder, "run", record)
+    monkeypatch.setattr("counterpoise.pipeline.session.local_session", lambda **_: pytest.fail("Spark starts"))
+    done = CliRunner().invoke(app, ["audit", "--follow", "--bootstrap-server", "localhost:1", "--out", str(tmp_path / "out")])
+    assert (done.exit_code, stopped_at_once[0]) == (0, (False, True)), done.output
+
+
 def test_it_ends_if_its_jvm_is_killed_while_there_is_nothing_to_do(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with started(log, "audit", SHOP, "--follow", "--out", tmp_path / "out", "--strategies", "sticky") as process:

@@ -76,7 +76,7 @@ def test_an_interrupt_while_the_jvm_starts_comes_when_it_can_be_ended(
     monkeypatch.setattr(gateway, "SparkContext", SimpleNamespace(_gateway=None))
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        gateway.quiet_context({})
+        gateway.start_context({})
     assert (jvm.wait(60), signal.getsignal(signal.SIGINT)) == (0, before)
     logging.root.error("KeyboardInterrupt while sending command.")  # as Py4J does, with a traceback
     logging.root.error("anything else")
@@ -104,7 +104,7 @@ def test_where_there_is_no_java_one_line_says_what_to_do(tmp_path: Path) -> None
 
 DEAF = """
 import os, signal, subprocess, sys, threading
-from counterpoise.pipeline.gateway import without_sigterm
+from counterpoise.pipeline.gateway import sigterm_deferred
 
 heard = []
 signal.signal(signal.SIGTERM, lambda *_: heard.append("heard"))
@@ -114,7 +114,7 @@ ask = "from signal import *; print(getsignal(SIGTERM).name, SIGTERM in pthread_s
 def child():  # forked as Spark forks its JVM
     return subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, preexec_fn=int).stdout.strip()
 
-with without_sigterm():
+with sigterm_deferred():
     os.kill(os.getpid(), signal.SIGTERM)
     print(child(), heard)
 print(child(), heard)

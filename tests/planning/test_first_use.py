@@ -107,6 +107,8 @@ def test_nothing_of_a_group_can_be_changed() -> None:
     for part in (*parts, parts[1][0], parts[3]["t"], parts[4]["t"]):
         with pytest.raises(TypeError, match="groups and plans are read-only"):
             part.clear()
+    with pytest.raises(TypeError, match=r"read-only; copy what you want to change: Group\(\.\.\.\)"):
+        group.topics = {}
 
 
 def test_what_a_plan_hands_out_is_json_and_can_be_copied() -> None:

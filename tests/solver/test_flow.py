@@ -15,7 +15,7 @@ from counterpoise.errors import InvariantError
 from counterpoise.solver.classes import classify
 from counterpoise.solver.flows.balance import decompose
 from counterpoise.solver.flows.flow import Arcs, Network
-from counterpoise.solver.flows.quotas import Demand
+from counterpoise.solver.flows.quotas import Capacities
 from tests.solver.build import random_problem
 
 CASES = 5_000 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 300
@@ -90,13 +90,13 @@ def test_blocks_do_not_depend_on_where_flows_start() -> None:
         rng = np.random.default_rng([seed, 46])
         problem = random_problem(rng, 9, capacities=seed % 3 == 0)
         classes = classify(problem)
-        demand = Demand(problem.capacity if seed % 3 == 0 and problem.n_members else None)
-        blocks, shares = decompose(classes, classes.size, demand, np.zeros(len(classes.link_topic_class), np.int64))
+        capacities = Capacities(problem.capacity if seed % 3 == 0 and problem.n_members else None)
+        blocks, shares = decompose(classes, classes.size, capacities, np.zeros(len(classes.link_topic_class), np.int64))
         flow, left = np.zeros(len(classes.link_topic_class), np.int64), classes.size.copy()
         for link in rng.permutation(len(flow)).tolist():
             flow[link] = rng.integers(0, left[classes.link_topic_class[link]] + 1)
             left[classes.link_topic_class[link]] -= flow[link]
-        other, others = decompose(classes, classes.size, demand, flow)
+        other, others = decompose(classes, classes.size, capacities, flow)
         for name in ("of_topic_class", "of_member_class", "of_member", "units"):
             assert getattr(blocks, name).tolist() == getattr(other, name).tolist(), f"seed {seed}: {name}"
         assert shares.floor.tolist() == others.floor.tolist(), f"seed {seed}"

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counterpoise.solver.flows.quotas import Demand, quotas
+from counterpoise.solver.flows.quotas import Capacities, quotas_of
 
 
 def cheapest(units, capacity, offset):
@@ -34,7 +34,7 @@ def test_quotas_are_as_cheap_as_one_unit_at_a_time(top):
         rng = np.random.default_rng([seed, top])
         n, units = int(rng.integers(1, 7)), int(rng.integers(0, 40))
         capacity, offset = rng.integers(1, top + 1, n), rng.integers(0, 9, n)
-        shares = quotas(np.array([units]), np.zeros(n, np.int64), Demand(capacity, offset))
+        shares = quotas_of(np.array([units]), np.zeros(n, np.int64), Capacities(capacity, offset))
         assert int(shares.floor.sum() + shares.ceiling_slots[0]) == units, f"seed {seed}"
         assert 0 <= int(shares.ceiling_slots[0]) <= int(shares.candidate.sum())
         lucky = np.flatnonzero(shares.candidate)[: int(shares.ceiling_slots[0])]
@@ -47,8 +47,8 @@ def test_quotas_are_as_cheap_as_one_unit_at_a_time(top):
 def test_blocks_are_shared_out_one_by_one():
     """Members outside every block take nothing, with and without weights."""
     block = np.array([1, -1, 0, 1])
-    for demand in (Demand(), Demand(np.array([2, 2, 2, 2]))):
-        shares = quotas(np.array([3, 5]), block, demand)
+    for capacities in (Capacities(), Capacities(np.array([2, 2, 2, 2]))):
+        shares = quotas_of(np.array([3, 5]), block, capacities)
         assert shares.floor.tolist() == [2, 0, 3, 2]
         assert shares.candidate.tolist() == [True, False, False, True]
         assert shares.ceiling_slots.tolist() == [0, 1]

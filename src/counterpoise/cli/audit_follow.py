@@ -35,7 +35,7 @@ def follow(
     pace: tuple[float, float],
     **options: Any,
 ) -> None:
-    """Follow `captures` until SIGTERM or Ctrl-C; first start to record the cluster of `settings` into the only one of them.
+    """Follow `captures` until SIGTERM or Ctrl-C; with `settings`, also record that cluster into the only one of them.
 
     `pace` has the seconds between two reads of the captures, and between two reports; metrics are served at `address`.
     """
@@ -45,7 +45,7 @@ def follow(
         raise OptionError("--follow needs a Spark session of its own: start it without SPARK_REMOTE and spark-submit")
     from counterpoise.pipeline.audit import check_continued
     from counterpoise.pipeline.follow.follower import Follow, Pace
-    from counterpoise.pipeline.gateway import without_sigterm
+    from counterpoise.pipeline.gateway import sigterm_deferred
     from counterpoise.pipeline.session import local_session
     from counterpoise.pipeline.source.layout import read_capture
     from counterpoise.pipeline.stored.catalog import check_lasting
@@ -53,10 +53,12 @@ def follow(
 
     check_continued(out)
     stopped = threading.Event()
-    with _recorded(settings, next(iter(captures.values()))) as watch, stopped_by_signals(stopped.set), _shown() as show:
+    with stopped_by_signals(stopped.set), _recorded(settings, next(iter(captures.values())), stopped) as watch, _shown() as show:
+        if stopped.is_set():
+            return
         for one in captures.values():
             read_capture(one)
-        with without_sigterm():
+        with sigterm_deferred():
             spark, made = local_session(records=0)
         try:
             if made and options["into"] is not None:
@@ -77,19 +79,19 @@ def follow(
 
 
 @contextmanager
-def _recorded(settings: Settings | None, folder: str) -> Iterator[Callable[[], None]]:
-    """Record the cluster into `folder` within the block; yields a function that raises if recording has failed."""
+def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) -> Iterator[Callable[[], None]]:
+    """Record the cluster into `folder` within the block, or until `stopped`; yields what raises if recording has failed."""
     if settings is None:
         yield lambda: None
         return
     from counterpoise.pipeline.capture.recorder import Recorder
     from counterpoise.pipeline.capture.recording import Schedule
-    from counterpoise.pipeline.gateway import without_sigterm
+    from counterpoise.pipeline.gateway import sigterm_deferred
 
     schedule = Schedule(flush=FLUSH_S, sample=SAMPLE_S)
     # Catch up first: the audit needs something to read, and errors of the cluster appear before Spark starts.
-    Recorder(settings, folder, schedule).run(follow=False)
-    recorder = Recorder(settings, folder, schedule)
+    Recorder(settings, folder, schedule, stopped=stopped).run(follow=False)
+    recorder = Recorder(settings, folder, schedule, stopped=stopped)
     failed: list[BaseException] = []
 
     def record() -> None:
@@ -103,12 +105,12 @@ def _recorded(settings: Settings | None, folder: str) -> Iterator[Callable[[], N
             raise CaptureError(f"{folder}: recording has ended ({failed[0]}); start again, nothing is lost") from failed[0]
 
     thread = threading.Thread(target=record, name="counterpoise-capture")
-    with without_sigterm():  # So that the main thread receives it.
+    with sigterm_deferred():  # So that the main thread receives it.
         thread.start()
     try:
         yield watch
     finally:
-        recorder.stop()
+        stopped.set()
         thread.join()
 
 

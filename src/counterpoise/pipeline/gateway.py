@@ -1,4 +1,4 @@
-"""Start of the JVM for a new session, with its warnings filtered so that a user sees errors only."""
+"""The JVM of a new session: its start, signals that must not end it early, its stderr without harmless lines, and its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
 
-__all__ = ["NOISE", "READER", "forward", "jvm_ended", "quiet_context", "without_sigterm"]
+__all__ = ["NOISE", "READER", "forward", "jvm_ended", "sigterm_deferred", "start_context"]
 
 READER = "counterpoise-jvm-stderr"
 """Name of the thread that reads the JVM's stderr."""
@@ -40,11 +40,11 @@ NOISE = (
 """Prefixes of lines that every JVM of Spark prints, that need no action and that no setting turns off."""
 
 
-def quiet_context(settings: Mapping[str, str]) -> None:
-    """Start the JVM and a Spark context with these settings, unless a JVM runs already; filters `NOISE` from its stderr.
+def start_context(settings: Mapping[str, str]) -> None:
+    """Start the JVM and a Spark context with these settings, unless a JVM runs already.
 
-    Other lines are forwarded as long as this process runs. A handler of SIGINT that the caller has installed stays. Raises
-    `OptionError` if the JVM does not start; it says why on stderr.
+    A thread copies the stderr of the JVM to that of this process, without `NOISE`. The caller's own handler of SIGINT stays;
+    `SparkContext` would replace it. Raises `OptionError` if the JVM does not start; then the JVM has said why on stderr.
     """
     if getattr(SparkContext, "_gateway", None) is not None:
         return
@@ -89,13 +89,13 @@ os.register_at_fork(after_in_child=lambda: _FORKS_IGNORE_SIGTERM.get() and signa
 
 
 @contextmanager
-def without_sigterm() -> Iterator[None]:
-    """Defer SIGTERM: within the context, threads that this thread starts block it, and a JVM that PySpark starts ignores it.
+def sigterm_deferred() -> Iterator[None]:
+    """Within the context SIGTERM waits: it is raised for the handler from before when the context ends.
 
-    A service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. A JVM unblocks the signal
-    unless it is ignored. It is ignored in children that this thread forks; `subprocess` forks if it is given a `preexec_fn`, and
-    PySpark gives one. This process does not ignore it, because any other thread would take and drop the signal. If one arrives,
-    it is raised again when the context ends, for the handler from before.
+    Threads started here block SIGTERM for good, so that the main thread receives it. A JVM that PySpark starts here ignores it,
+    because a service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. Blocked is not
+    enough: a JVM unblocks it. So children that this thread forks ignore it; `subprocess` forks if it is given a `preexec_fn`, and
+    PySpark gives one.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     received: list[int] = []
@@ -114,7 +114,7 @@ def without_sigterm() -> Iterator[None]:
 
 
 def jvm_ended(spark: SparkSession) -> bool:
-    """Whether the JVM of this session has ended; False if another process started it."""
+    """Whether this process started the JVM of the session, and it has ended. A JVM of `spark-submit` counts as running."""
     jvm = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - the process has no public name
     return jvm is not None and jvm.poll() is not None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from counterpoise.pipeline.gateway import quiet_context
+from counterpoise.pipeline.gateway import start_context
 
 __all__ = ["LOCAL_SETTINGS", "SMALL", "configured", "local_session", "running_tasks"]
 
@@ -96,7 +96,7 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
     if remote:
         whole = {name: value for name, value in whole.items() if name.startswith("spark.sql.")}
     if not submitted:
-        quiet_context({"spark.app.name": _NAME, **whole})
+        start_context({"spark.app.name": _NAME, **whole})
     for name, value in whole.items():
         builder = builder.config(name, value)
     return builder.getOrCreate(), True

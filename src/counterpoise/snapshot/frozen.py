@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn, TypeVar, cast
 
-__all__ = ["FrozenDict", "FrozenList", "frozen"]
+__all__ = ["FrozenDict", "FrozenList", "frozen", "refuse"]
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class FrozenDict(dict[K, V]):
-    """A dict that cannot be changed."""
+    """A dict; a change raises TypeError."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ class FrozenDict(dict[K, V]):
 
 
 class FrozenList(list[V]):
-    """A list that cannot be changed."""
+    """A list; a change raises TypeError."""
 
     __slots__ = ()
 
@@ -40,8 +40,10 @@ def frozen(value: T) -> T:
     return value
 
 
-def _refuse(self: object, *_: object, **__: object) -> NoReturn:
-    raise TypeError(f"groups and plans are read-only; copy what you want to change: {type(self).__mro__[1].__name__}(...)")
+def refuse(self: object, *_: object, **__: object) -> NoReturn:
+    """A method that would change an object, and raises TypeError instead."""
+    copied = next(kind.__name__ for kind in (dict, list, type(self)) if isinstance(self, kind))
+    raise TypeError(f"groups and plans are read-only; copy what you want to change: {copied}(...)")
 
 
 for _kind, _names in (
@@ -49,4 +51,4 @@ for _kind, _names in (
     (FrozenList, "__delitem__ __iadd__ __imul__ __setitem__ append clear extend insert pop remove reverse sort"),
 ):
     for _name in _names.split():
-        setattr(_kind, _name, _refuse)
+        setattr(_kind, _name, refuse)

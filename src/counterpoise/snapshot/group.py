@@ -18,7 +18,7 @@ from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_
 from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import FORM, check_claims, check_ids, check_lag, checked, known_topics, refuse_sets
-from counterpoise.snapshot.frozen import frozen
+from counterpoise.snapshot.frozen import frozen, refuse
 from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import read_as
 from counterpoise.snapshot.names import partition_list
@@ -61,8 +61,14 @@ class Group:
 
     Notes
     -----
-    Topics, members, claims and lag are read-only. Equal groups give equal problems, whatever the order of members and topics.
+    Read-only, with all that is inside: a change raises TypeError. The order of members and topics does not count: groups that
+    differ only in it are equal and give equal problems.
     """
+
+    topics: Mapping[str, Topic]
+    members: tuple[Member, ...]
+    lag: Mapping[str, Sequence[int]] | None
+    name: str | None
 
     def __init__(
         self,
@@ -77,14 +83,16 @@ class Group:
     def _take(self, parts: Parts) -> None:
         """Set the attributes from parts whose types are checked."""
         topics = known_topics(parts.topics).items()
-        self.topics: Mapping[str, Topic] = frozen({name: replace(one, racks=frozen(one.racks)) for name, one in topics})
-        self.members: tuple[Member, ...] = tuple(
-            replace(one, topics=frozen(one.topics), owned=frozen(one.owned)) for one in parts.members
+        vars(self).update(
+            topics=frozen({name: replace(one, racks=frozen(one.racks)) for name, one in topics}),
+            members=tuple(replace(one, topics=frozen(one.topics), owned=frozen(one.owned)) for one in parts.members),
+            lag=frozen(parts.lag),
+            name=parts.group,
         )
-        self.lag: Mapping[str, Sequence[int]] | None = frozen(parts.lag)
-        self.name = parts.group
         check_ids(member.id for member in self.members)
         check_lag(self.lag or {}, self.topics)
+
+    __setattr__ = __delattr__ = refuse
 
     @classmethod
     def from_json(cls, text: str | bytes, *, strict: bool = True) -> Group:

@@ -1,7 +1,7 @@
 """The engine's entry: one problem in, the optimal owners out.
 
-Methods, tried in this order: `equal` (equal subscriptions), `bitset` (all members in one block), and `flows` (everything else,
-racks and exact evenness).
+Methods, tried in this order: `equal` (equal subscriptions), `bitset` (all members in one block), and `flows` (the rest, and every
+group with racks or exact evenness).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
 from counterpoise.solver.equal import assign_equal, common_subscribers
 from counterpoise.solver.evenness import assign_evenly, view_by_topic
-from counterpoise.solver.flows.balance import Blocks, decompose, one_block, plausible
+from counterpoise.solver.flows.balance import Blocks, decompose, plausible, single_block
 from counterpoise.solver.flows.flow import Bools
-from counterpoise.solver.flows.quotas import Demand, Quotas, quotas, unequal
+from counterpoise.solver.flows.quotas import Capacities, Quotas, quotas_of
 from counterpoise.solver.flows.stickiness import Costs, reroute
 from counterpoise.solver.flows.transport import ClassAllocation, closed_form, transport
 from counterpoise.solver.history import Claims, claims_of, no_claims
@@ -41,13 +41,13 @@ def solve(
     # partitions of a topic on a member). The latter costs a minimum-cost flow over topics x members.
     evenness: Evenness = "near",
 ) -> Int32:
-    """Owners that are optimal, in lexicographic order of objectives.
+    """Owners that are optimal in the objectives 1 to 3, each among the plans that are optimal in those before it.
 
-    Returns the owners, int32[P]: UNOWNED exactly where nobody subscribes.
+    4 and 5 are rules for what is left open. Returns the owners, int32[P]: UNOWNED exactly where nobody subscribes.
 
     1. Every partition with a subscriber is owned by one.
     2. The loads, sorted descending, are lexicographically smallest; with capacities, sum(load**2 / capacity) is minimal.
-       With "pin": among plans in which every valid claim stays.
+       With `history="pin"`: among plans in which every valid claim stays.
     3. The number of partitions that stay is maximal, then the number whose owner stands in a replica's rack
        (`racks="before"`: the other way round).
     4. Topics are spread: free partitions go to member classes near their proportional shares, and inside a member class to
@@ -88,23 +88,23 @@ class _Task:
     classes: Classes
     claims: Claims
     units: Int64
-    demand: Demand
+    capacities: Capacities
 
 
 def _task(problem: Problem, classes: Classes, claims: Claims, pinned: Int64 | None) -> _Task:
-    weights = unequal(problem.capacity)
+    capacities = Capacities.of(problem.capacity, pinned)
     if pinned is None:
-        return _Task(classes, claims, classes.size, Demand(weights))
+        return _Task(classes, claims, classes.size, capacities)
     units = classes.size - claims.per_topic_class(classes.n_topic_classes)
-    return _Task(classes, no_claims(0), units, Demand(weights, pinned))
+    return _Task(classes, no_claims(0), units, capacities)
 
 
 def _stickiest(task: _Task) -> ClassAllocation:
     """The stickiest balanced plan: first as one block, which is right if everything fits, then block by block."""
-    whole, tried = one_block(task.classes, task.units), None
-    shares = quotas(whole.units, whole.of_member, task.demand)
-    if plausible(task.classes, task.units, shares):
-        tried = _attempt(task, whole, shares)
+    whole, tried = single_block(task.classes, task.units), None
+    quotas = quotas_of(whole.units, whole.of_member, task.capacities)
+    if plausible(task.classes, task.units, quotas):
+        tried = _attempt(task, whole, quotas)
         if not tried.short.any():
             return tried
     return _attempt(task, *_decompose(task, tried), final=True)
@@ -117,14 +117,14 @@ def _decompose(task: _Task, tried: ClassAllocation | None = None) -> tuple[Block
     flow = classes.per_link(claims.topic_class, classes.member_class[claims.member], kept)
     if tried is not None:
         flow += classes.per_link(tried.topic_class, tried.member_class, tried.count)
-    return decompose(classes, task.units, task.demand, flow)
+    return decompose(classes, task.units, task.capacities, flow)
 
 
 def _solve_evenly(
     problem: Problem, task: _Task, claims: Claims, match: Bools | None, pinned: Int64 | None, *, before: bool
 ) -> Int32:
     """Owners with every topic as even as the other objectives allow: the same blocks, but a network by topic and member."""
-    blocks, shares = _decompose(task)
+    blocks, quotas = _decompose(task)
     view = view_by_topic(problem, task.classes)
     fine = view.classes
     mine = replace(claims_of(problem, fine), owner=claims.owner) if len(claims.count) else claims
@@ -135,23 +135,23 @@ def _solve_evenly(
     else:
         assert problem.racks is not None
         costs = rack_costs(fine, kept, match[view.coarse_class], problem.racks.rack_of_member, before=before)
-    allocation = assign_evenly(view, kept, fixed, units, blocks, shares, costs)
+    allocation = assign_evenly(view, kept, fixed, units, blocks, quotas, costs)
     return _decode(replace(task, classes=fine, claims=kept), claims.owner, allocation, pinned)
 
 
-def _attempt(task: _Task, blocks: Blocks, shares: Quotas, *, final: bool = False) -> ClassAllocation:
+def _attempt(task: _Task, blocks: Blocks, quotas: Quotas, *, final: bool = False) -> ClassAllocation:
     """The optimal plan if `blocks` are the true ones; blocks in which not everything fits are `short`, unless `final`."""
     classes, claims, units = task.classes, task.claims, task.units
     home = blocks.of_topic_class[claims.topic_class] == blocks.of_member[claims.member]
     inside = (
         claims if bool(home.all()) else Claims(claims.owner, claims.topic_class[home], claims.member[home], claims.count[home])
     )
-    start = closed_form(classes, inside, units, blocks, shares)
+    start = closed_form(classes, inside, units, blocks, quotas)
     allocation = transport(classes, inside, blocks, start)
     if final and allocation.short.any():
         costs = Costs(np.zeros(len(inside.count), np.int64), np.ones(len(classes.link_topic_class), np.int64))
         hard = np.where(allocation.short[blocks.of_topic_class], units, 0)
-        rest = reroute(classes, inside, hard, blocks, shares, costs, start)
+        rest = reroute(classes, inside, hard, blocks, quotas, costs, start)
         allocation = _merge(allocation, rest, inside, blocks)
     shed = claims.count.copy()  # a claim across blocks is kept by no optimal plan
     shed[home] = allocation.shed

@@ -1,8 +1,8 @@
 """Equal subscriptions: the optimum in a few linear passes, without any flow.
 
-Every member may take every partition, so only counts matter: with P partitions and N members the loads are
-C_f = floor(P/N) and, for C_r = P mod N members, C_c = ceil(P/N). Keeping is best when members with more than C_f claims get
-the C_r larger quotas, those with the most claims first, and each member keeps as many claims as its quota allows.
+Every member may take every partition, so only counts matter: with equal capacities, P partitions and N members the loads are
+C_f = floor(P/N) and, for C_r = P mod N members, C_c = ceil(P/N). Members with more than C_f claims get these C_r ceiling slots,
+those with the most claims first, and each member keeps as many claims as its quota allows: no balanced plan keeps more.
 
 Why beside `bitset` and `flows`: "500 x 2000 x 2000, equal" takes 1.6 ms here, 9 ms by `bitset` and 30 ms by `flows`.
 """
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.decode import excess_claims, slots
-from counterpoise.solver.flows.quotas import Demand, quotas, unequal
+from counterpoise.solver.flows.quotas import Capacities, quotas_of
 from counterpoise.solver.history import valid_claims
 
 __all__ = ["assign_equal", "common_subscribers"]
@@ -85,15 +85,15 @@ def assign_equal(
 
 def _quotas(problem: Problem, members: Int32, units: int, claims: Int64, *, pinned: bool) -> Int64:
     """How many partitions each member gets."""
-    weights, n = unequal(problem.capacity), problem.n_members
-    if weights is None and not pinned and len(members) == n:
+    capacities, n = Capacities.of(problem.capacity, claims if pinned else None), problem.n_members
+    if capacities.capacity is None and not pinned and len(members) == n:
         each, ceiling_slots = divmod(units, n)
         return _with_ceiling(np.full(n, each), claims, ceiling_slots)
     block = np.full(n, -1, np.int64)
     block[members] = 0
     held, claims = (claims, np.zeros_like(claims)) if pinned else (np.zeros_like(claims), claims)
-    shares = quotas(np.array([units - int(held.sum())]), block, Demand(weights, held if pinned else None))
-    return held + _with_ceiling(shares.floor, claims, int(shares.ceiling_slots[0]), shares.candidate)
+    found = quotas_of(np.array([units - int(held.sum())]), block, capacities)
+    return held + _with_ceiling(found.floor, claims, int(found.ceiling_slots[0]), found.candidate)
 
 
 def _with_ceiling(floor: Int64, claims: Int64, ceiling_slots: int, candidate: npt.NDArray[np.bool_] | None = None) -> Int64:

@@ -46,7 +46,7 @@ def view_by_topic(problem: Problem, classes: Classes) -> TopicView:
 
 
 def assign_evenly(
-    view: TopicView, claims: Claims, pinned: Claims, units: Int64, blocks: Blocks, shares: Quotas, costs: Costs
+    view: TopicView, claims: Claims, pinned: Claims, units: Int64, blocks: Blocks, quotas: Quotas, costs: Costs
 ) -> ClassAllocation:
     """The cheapest plan, and the evenest among those.
 
@@ -74,7 +74,7 @@ def assign_evenly(
         raise OptionError("option 'evenness': this group is too large for 'exact'; use 'near', or ignore racks")
     while True:
         convex = _ConvexCost(pair, member_of_pair, held, unit_arcs, most[topic_of_pair])
-        network, cells = _network(view, claims, units, blocks, shares, costs, links, convex, scale)
+        network, cells = _network(view, claims, units, blocks, quotas, costs, links, convex, scale)
         network.push_cheaply(int(units.sum()))
         # The last unit arc carries all higher units at its own, too low, cost: exact if it carries one at most.
         above = (network.of("unit_arcs")[convex.last()] > 1) & (unit_arcs < most[topic_of_pair])
@@ -108,7 +108,7 @@ def _network(
     claims: Claims,
     units: Int64,
     blocks: Blocks,
-    shares: Quotas,
+    quotas: Quotas,
     costs: Costs,
     links: Int64,
     convex: _ConvexCost,
@@ -132,8 +132,8 @@ def _network(
     width = np.ones(len(pair), np.int64)
     width[convex.last()] = convex.most
     taking = np.flatnonzero(np.bincount(member, minlength=n_members))
-    candidates = taking[shares.candidate[taking]]
-    hubs = np.flatnonzero(shares.ceiling_slots)
+    candidates = taking[quotas.candidate[taking]]
+    hubs = np.flatnonzero(quotas.ceiling_slots)
     topic_classes = np.flatnonzero(units)
     used_steps = np.unique(convex.member[pair] * height + step)
     arcs = Arcs(
@@ -157,9 +157,9 @@ def _network(
     )
     carried = np.full(len(used_steps), int(units.sum()), np.int64)
     arcs.add("tops", ("step", used_steps), ("member", used_steps // max(height, 1)), carried)
-    arcs.add("floor", ("member", taking), "sink", shares.floor[taking])
+    arcs.add("floor", ("member", taking), "sink", quotas.floor[taking])
     arcs.add("candidates", ("member", candidates), ("hub", blocks.of_member[candidates]), np.ones(len(candidates), np.int64))
-    arcs.add("ceiling_slots", ("hub", hubs), "sink", shares.ceiling_slots[hubs])
+    arcs.add("ceiling_slots", ("hub", hubs), "sink", quotas.ceiling_slots[hubs])
     return arcs.build(), cells
 
 

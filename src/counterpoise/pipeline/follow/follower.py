@@ -27,10 +27,10 @@ _POLL_S = 0.25
 STALE_S = 600.0
 """Seconds after which an update that has not ended is trouble; the first update of a start may take longer."""
 _SIGTERM_S = 1.0
-"""A service manager sends SIGTERM to all processes at once: a worker may end before this process receives it."""
+"""Seconds that an update which failed waits for `stop`: SIGTERM goes to all processes at once, and may end a worker first."""
 _JOBS = "counterpoise-follow"
 _ERROR = re.compile(r"(?!java\.|org\.|py4j\.|pyspark\.)[\w.]+(Error|Exception)\b")
-"""The begin of the last line of a Python traceback."""
+"""The beginning of the last line of a Python traceback."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Status:
 
 
 class Follow:
-    """A loop of updates of one output folder while its captures grow; options are those of `audit`.
+    """Keeps one output folder up to date while its captures grow; options are those of `audit`.
 
     An update is one `audit` with `since_last`; it writes nothing if the captures have not changed. If the process ends at any
-    time, no row is lost or doubled: one manifest makes tables and the state for the next update visible.
+    time, no row is lost or duplicated: one manifest makes tables and the state for the next update visible.
 
     `sources`: cluster name -> capture folder, which another process or thread writes. `write_report` writes the report from the
     tables; it is called after updates with new records, at most every `Pace.report` seconds. ``on_status(status)`` and
-    ``watch()`` are called some times a second; an exception ends the loop. `stopped`: an event that ends `run`.
+    ``watch()`` are called several times a second; their exceptions end `run`. `stopped`: the event that `stop` sets.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class Follow:
     def run(self) -> None:
         """Run updates until `stop`, which cancels a running update; the next start repeats it.
 
-        Raises errors as `audit`, also if another audit writes to the same folder; and `SourceError` if an update failed in Spark
-        or the JVM has ended.
+        Raises what `audit` raises, also if another audit writes to the same folder; `SourceError` if an update failed in Spark or
+        the JVM has ended.
         """
         with self._transaction.open():
             worker = InheritableThread(target=self._work, name="counterpoise-updates")

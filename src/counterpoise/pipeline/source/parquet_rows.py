@@ -2,7 +2,7 @@
 
 Integers, bytes and times of other widths are cast. Times without a zone are UTC; nanoseconds and Spark's old INT96 are cut to
 microseconds; a time outside the years 1 to 9999 is null. A column whose value is in the path (``partition=3/``) is read from
-there. Pages that do not match their checksums raise an error.
+there. Pages that do not match their checksums raise a CaptureError.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_rows(
     """
     schema = pa.schema([(name, types[name]) for name in columns])
     with (
-        _page_errors(file),
+        _capture_errors(file),
         parquet_file(file, metadata=metadata, read_dictionary=list(coded), coerce_int96_timestamp_unit="us") as opened,
     ):
         present = [name for name in columns if name in opened.schema_arrow.names]
@@ -56,7 +56,7 @@ def read_rows(
 
 
 @contextmanager
-def _page_errors(file: str) -> Iterator[None]:
+def _capture_errors(file: str) -> Iterator[None]:
     """Turn Arrow's errors on damaged pages, and on text that is not UTF-8, into a CaptureError of one line with the file."""
     try:
         yield

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from counterpoise.errors import InvariantError
 from counterpoise.solver.bitset.sets import ByCount, add_to, everybody, lowest, step_down, take_from, take_most
 
-__all__ = ["Allocation", "Shares"]
+__all__ = ["Allocation", "QuotaState"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class QuotaState:
     """Quotas of the members of one block, and how far each member is from its quota."""
 
     # slack, excess: Members by their number of units below the quota, and by their number of claims above it
@@ -33,7 +33,7 @@ class Allocation:
     """Units assigned so far."""
 
     def __init__(
-        self, subscribers: list[int], left: list[int], count: list[int], shares: Shares, *, fresh: bool, work: int
+        self, subscribers: list[int], left: list[int], count: list[int], state: QuotaState, *, fresh: bool, work: int
     ) -> None:
         self.subscribers, self.left = subscribers, left.copy()  # per topic: set of members; units still to assign
         # per topic: an even share of these units, rounded up
@@ -41,8 +41,8 @@ class Allocation:
         self.fresh, self.work = fresh, work
         self.assigned: list[list[int]] = [[] for _ in subscribers]  # per topic: who got at least one unit, at least two, ..
         self._dead_ends: set[int] = set()
-        self.slack = shares.slack  # empty when everybody has its quota
-        self.candidates, self.at_ceiling, self.ceiling_slots = shares.candidates, shares.at_ceiling, shares.ceiling_slots
+        self.slack = state.slack  # empty when everybody has its quota
+        self.candidates, self.at_ceiling, self.ceiling_slots = state.candidates, state.at_ceiling, state.ceiling_slots
 
     def fill_least_loaded(self, topics: list[int]) -> list[int]:
         """Assign the units of these topics, in this order, while there is slack; return the topics with units left."""

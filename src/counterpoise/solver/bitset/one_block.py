@@ -1,13 +1,13 @@
 """One block: groups whose members can all have the quotas of a single block, without classes and without a flow.
 
 With equal capacities these loads are within one of each other. Free units go to the subscribers with most slack, the rest along
-augmenting paths (`allocation`), and members above their quota hand over what is still missing (`exchange`). The result needs no
-further proof: loads are balanced, because quotas and ceiling slots add up to the units, and everybody keeps the most its quota
-allows, which is the closed-form bound of `flows.transport` for every plan. If a unit finds no place the answer is None, and
-`flows` decides.
+augmenting paths (`allocation`), and members above their quotas hand over the claims they have too many (`exchange`). The result
+needs no further proof. Loads are balanced, because quotas and ceiling slots add up to the units. No balanced plan keeps more:
+members keep as many claims as their quotas allow, which is the closed-form bound of `flows.transport`; if further claims must be
+swapped, `exchange` takes the cheapest swaps.
 
-Why beside `flows`: "40 x 25 x 200, every member random" takes 0.2 ms here and 3 ms by flows, "200 x 50 x 200" 0.8 ms and 20 ms;
-franz-go lies between. Sets of members are Python integers, so one operation handles thousands of members.
+Why beside `flows`: "40 topics x 25 partitions x 200 members, every member random" takes 0.2 ms here and 3 ms by flows,
+"200 x 50 x 200" 0.8 ms and 20 ms. Sets of members are Python integers, so one operation handles thousands of members.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.bitset.allocation import Allocation, Shares
+from counterpoise.solver.bitset.allocation import Allocation, QuotaState
 from counterpoise.solver.bitset.exchange import Exchange
 from counterpoise.solver.bitset.sets import (
     ByCount,
@@ -35,119 +35,122 @@ from counterpoise.solver.bitset.sets import (
     take_from,
     width,
 )
-from counterpoise.solver.flows.quotas import Demand, quotas, unequal
+from counterpoise.solver.flows.quotas import Capacities, quotas_of
 from counterpoise.solver.history import valid_claims
 
 __all__ = ["assign_one_block"]
 
-MANY_TOPICS, LOOKED_AT = 2_000, 1_000
-"""More topics are planned here only if most of the first `LOOKED_AT` have subscribers of their own. Otherwise classes are fewer
-than topics, and flows are faster."""
+MANY_TOPICS, CLASS_SAMPLE = 2_000, 1_000
+"""More topics are planned here only if the first `CLASS_SAMPLE` topics have at least half as many distinct sets of subscribers.
+Otherwise there are few topic classes, and flows are faster."""
 MOST_CELLS = 16_000_000
-"""Topics x members: a byte each, for a moment."""
+"""With more topics x members, flows are used: while sets are made, a table has a byte for each."""
 FEW_SUBSCRIBERS = 4
 """With fewer per topic the network is sparse: flows are small, paths are long, and members are seldom in one block."""
 LAYERS_PER_TOPIC = 3
-"""With more, few members take many partitions of a topic each, and sets of members do not pay."""
-MOST_QUOTAS = 64
+"""With more layers (one unit for each of a set of members), few members take many partitions of a topic each, and flows are
+faster."""
+MOST_FLOORS = 64
 """With more different floors, flows are used: each topic looks at the set of members of each floor."""
 MOST_HANDOVERS = 5_000
-"""Units that members above quota hand over."""
+"""If members above their quotas must hand over more units, flows are used."""
 FEW_CLAIMS = 100
-"""So many are added to sets one by one."""
-LOOKS, MORE_LOOKS, UNITS_PER_LOOK = 20, 4_000, 4
-"""Limit on the topics that searches visit: so many per topic, so many on top, and one per so many units. Groups that are no
-single block would visit far more, and the flows that follow cost more the more units there are."""
+"""Up to this number of claims, they are added to sets one by one; more go through a table."""
+VISITS_PER_TOPIC, EXTRA_VISITS, UNITS_PER_VISIT = 20, 4_000, 4
+"""Searches visit at most ``VISITS_PER_TOPIC * topics + EXTRA_VISITS + units / UNITS_PER_VISIT`` topics. If members are not
+one block they would visit far more; and the more units there are, the more the flows cost that follow."""
 
 Bools = npt.NDArray[np.bool_]
 
 
 def assign_one_block(problem: Problem, *, with_history: bool) -> Int32 | None:
-    """The optimal owners of a group without racks, or None if this path does not find them.
+    """Owners, int32[P], optimal as those of `engine.solve`; None if `flows` must plan the group.
 
-    About O(T M / 64 + P), and T M / 64 for each augmenting path.
+    That is so if the members are not one block, or if the group or the search is beyond one of the limits above. The caller makes
+    sure that racks do not count. `with_history`: claims are kept as far as balance allows, or ignored. About O(T M / 64 + P), and
+    T M / 64 for each augmenting path.
     """
     n_topics, wide = problem.n_topics, width(problem.n_members)
     sparse = len(problem.subscriber) < (FEW_SUBSCRIBERS * n_topics if n_topics > 64 else 1)
-    if sparse or n_topics * wide > MOST_CELLS or (n_topics > MANY_TOPICS and _in_classes(problem)):
+    if sparse or n_topics * wide > MOST_CELLS or (n_topics > MANY_TOPICS and _topics_share_subscribers(problem)):
         return None
     count = problem.subscriber_start[1:] - problem.subscriber_start[:-1]
     size = problem.topic_start[1:] - problem.topic_start[:-1]
     table = np.zeros(n_topics * wide, np.bool_)
     table[np.repeat(np.arange(0, len(table), wide), count) + problem.subscriber] = True
     subscribers, counts = bits_of_rows(table.reshape(n_topics, -1)), count.tolist()
-    units, live = _in_play(subscribers, size.tolist())
-    quota = _quota(problem.capacity, live, sum(units))
-    if quota is None or not _fits(subscribers, units, counts, quota):
+    units, subscribing = _in_play(subscribers, size.tolist())
+    quotas = _block_quotas(problem.capacity, subscribing, sum(units))
+    if quotas is None or not _fits(subscribers, units, counts, quotas):
         return None
-    dead = None if all(counts) else np.repeat(count == 0, size)
+    unsubscribed = None if all(counts) else np.repeat(count == 0, size)
     if not with_history or int(problem.previous_owner.max(initial=UNOWNED)) < 0:
-        shares, left, free = Shares(quota.members.copy(), {}, quota.candidates, 0, quota.ceiling_slots), units, None
+        state, left, free = QuotaState(quotas.members.copy(), {}, quotas.candidates, 0, quotas.ceiling_slots), units, None
         owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     else:
         owner = valid_claims(problem)
-        shares, free = _shares(owner, live, quota), _free(owner, dead)
+        state, free = _quota_state(owner, subscribing, quotas), _free(owner, unsubscribed)
         left = np.diff(free.searchsorted(problem.topic_start)).tolist()
-    if _too_much(left, counts, shares):
+    if _too_much(left, counts, state):
         return None
-    work = LOOKS * n_topics + MORE_LOOKS + sum(units) // UNITS_PER_LOOK
-    allocation = Allocation(subscribers, left, counts, shares, fresh=free is None, work=work)
+    work = VISITS_PER_TOPIC * n_topics + EXTRA_VISITS + sum(units) // UNITS_PER_VISIT
+    allocation = Allocation(subscribers, left, counts, state, fresh=free is None, work=work)
     waiting = allocation.fill_least_loaded([topic for topic in count.argsort(kind="stable").tolist() if left[topic]])
-    if allocation.slack and not _floor_not_ruled_out(problem, size, count, quota.floor):
+    if allocation.slack and not _floors_possible(problem, size, count, quotas.floor):
         return None
     allocation.reroute(waiting)
     allocation.fill_ceiling(waiting)
     if allocation.work < 0:
         return None
-    if shares.excess or any(allocation.left):
-        if not _hand_over(problem, allocation, owner, shares.excess, work):
+    if state.excess or any(allocation.left):
+        if not _hand_over(problem, allocation, owner, state.excess, work):
             return None
         free = None
     if free is None:
-        free = _free(owner, dead)
+        free = _free(owner, unsubscribed)
     owner[free] = members_of([layer for layers in allocation.assigned for layer in layers], problem.n_members)
     return owner
 
 
 @dataclass(frozen=True, slots=True)
-class _Quota:
-    """The balanced loads of one block of all members."""
+class _BlockQuotas:
+    """Quotas of one block of all members that subscribe."""
 
     floor: Int64  # int64[M]
     members: ByCount  # By their floor, if it is not 0
-    candidates: int  # Members that may take one unit more
-    ceiling_slots: int  # How many of them take it
+    candidates: int  # Set of members that may take one unit more
+    ceiling_slots: int  # How many of the candidates take it
 
 
-def _quota(capacity: Int64, live: int, units: int) -> _Quota | None:
-    """The quotas of the members that subscribe; None if they have more than `MOST_QUOTAS` different floors."""
+def _block_quotas(capacity: Int64, subscribing: int, units: int) -> _BlockQuotas | None:
+    """The quotas of the members that subscribe; None if they have more than `MOST_FLOORS` different floors."""
     block = np.full(len(capacity), -1)
-    block[members_of([live], len(capacity))] = 0
-    shares = quotas(np.array([units]), block, Demand(unequal(capacity)))
-    floors = sorted(set(shares.floor.tolist()))
-    if len(floors) > MOST_QUOTAS:
+    block[members_of([subscribing], len(capacity))] = 0
+    found = quotas_of(np.array([units]), block, Capacities.of(capacity))
+    floors = sorted(set(found.floor.tolist()))
+    if len(floors) > MOST_FLOORS:
         return None
-    members = {floor: bits_of(shares.floor == floor) for floor in floors if floor}
-    return _Quota(shares.floor, members, bits_of(shares.candidate), int(shares.ceiling_slots[0]))
+    members = {floor: bits_of(found.floor == floor) for floor in floors if floor}
+    return _BlockQuotas(found.floor, members, bits_of(found.candidate), int(found.ceiling_slots[0]))
 
 
-def _in_classes(problem: Problem) -> bool:
-    """Whether the first topics have fewer than half as many different sets of subscribers."""
-    ends = problem.subscriber_start[: LOOKED_AT + 1].tolist()
+def _topics_share_subscribers(problem: Problem) -> bool:
+    """Whether the first `CLASS_SAMPLE` topics have fewer than half as many distinct sets of subscribers."""
+    ends = problem.subscriber_start[: CLASS_SAMPLE + 1].tolist()
     rows = [problem.subscriber[start:end].tobytes() for start, end in pairwise(ends)]
     return 2 * len(set(rows)) < len(rows)
 
 
 def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
-    """Units of each topic, 0 if nobody subscribes, and the members that subscribe to any."""
+    """Units to assign of each topic (0 without subscribers), and the set of members that subscribe to one with partitions."""
     units = [n if members else 0 for members, n in zip(subscribers, size, strict=True)]
     if all(units):
         return units, reduce(or_, subscribers, 0)
     return units, reduce(or_, [members for members, n in zip(subscribers, units, strict=True) if n], 0)
 
 
-def _floor_not_ruled_out(problem: Problem, size: Int64, count: Int64, floor: Int64) -> bool:
-    """Whether the topics of every subscribing member have enough partitions for the floor: necessary, not sufficient."""
+def _floors_possible(problem: Problem, size: Int64, count: Int64, floor: Int64) -> bool:
+    """Whether the topics of each subscribing member have at least its floor of partitions: necessary, not sufficient."""
     times = np.bincount(problem.subscriber, minlength=problem.n_members)
     if int(times.min()) * int(size.min()) >= int(floor.max()):
         return True
@@ -155,26 +158,26 @@ def _floor_not_ruled_out(problem: Problem, size: Int64, count: Int64, floor: Int
     return not bool(((most < floor) & (most > 0)).any())
 
 
-def _free(owner: Int32, dead: Bools | None) -> Int64:
-    """Partitions without an owner that have subscribers, ascending."""
-    return (owner < 0 if dead is None else (owner < 0) & ~dead).nonzero()[0]
+def _free(owner: Int32, unsubscribed: Bools | None) -> Int64:
+    """Partitions without an owner, of topics with subscribers, ascending."""
+    return (owner < 0 if unsubscribed is None else (owner < 0) & ~unsubscribed).nonzero()[0]
 
 
-def _too_much(left: list[int], count: list[int], shares: Shares) -> bool:
-    """Whether there are more layers to assign or claims to hand over than sets of members pay for."""
+def _too_much(left: list[int], count: list[int], state: QuotaState) -> bool:
+    """Whether there are so many layers to assign, or claims to hand over, that flows are faster."""
     most = LAYERS_PER_TOPIC * len(left) + 500
     layers = sum(left) // max(min(count), 1) + len(left)  # an upper bound that costs less
     if layers > most:
         layers = sum(-(-n // members) for n, members in zip(left, count, strict=True) if n)
-    return layers > most or sum(level * members.bit_count() for level, members in shares.excess.items()) > MOST_HANDOVERS
+    return layers > most or sum(level * members.bit_count() for level, members in state.excess.items()) > MOST_HANDOVERS
 
 
-def _fits(subscribers: list[int], units: list[int], count: list[int], quota: _Quota) -> bool:
-    """Whether topics with the same subscribers fit on these if nobody takes more than one unit above the floor.
+def _fits(subscribers: list[int], units: list[int], count: list[int], quotas: _BlockQuotas) -> bool:
+    """Whether members can hold all topics with exactly these subscribers, for each set of subscribers: necessary, not sufficient.
 
-    A cheap test, which counts too much for members with a floor of 0, then the exact one. A wrong yes only costs time.
+    If all topics have few units the answer is yes without the sums; then a wrong answer only costs time.
     """
-    least = min(quota.members, default=0)
+    least = min(quotas.members, default=0)
     if max(units) <= min(count) * least and len(set(subscribers)) == len(subscribers):
         return True
     units_of: dict[int, int] = {}
@@ -182,36 +185,37 @@ def _fits(subscribers: list[int], units: list[int], count: list[int], quota: _Qu
         units_of[members] = units_of.get(members, 0) + n
     for members, n in units_of.items():
         if n > members.bit_count() * least:
-            places = min((members & quota.candidates).bit_count(), quota.ceiling_slots)
-            if n > places + sum(floor * (members & who).bit_count() for floor, who in quota.members.items()):
+            places = min((members & quotas.candidates).bit_count(), quotas.ceiling_slots)
+            if n > places + sum(floor * (members & who).bit_count() for floor, who in quotas.members.items()):
                 return False
     return True
 
 
-def _shares(owner: Int32, live: int, quota: _Quota) -> Shares:
+def _quota_state(owner: Int32, subscribing: int, quotas: _BlockQuotas) -> QuotaState:
     """The closed form for one block: ceiling slots to the candidates with most claims above the floor, ties by id."""
-    above = np.bincount(owner + 1, minlength=len(quota.floor) + 1)[1:] - quota.floor
+    above = np.bincount(owner + 1, minlength=len(quotas.floor) + 1)[1:] - quotas.floor
     slack: ByCount = {}
     excess: ByCount = {}
-    at_ceiling, ceiling_slots = 0, quota.ceiling_slots
+    at_ceiling, ceiling_slots = 0, quotas.ceiling_slots
     for level in sorted(set(above.tolist()), reverse=True):
-        members = bits_of(above == level) & live
+        members = bits_of(above == level) & subscribing
         if level < 0 and members:
             slack[-level] = members
         elif level > 0:
-            claiming = lowest(members & quota.candidates, ceiling_slots)
+            claiming = lowest(members & quotas.candidates, ceiling_slots)
             ceiling_slots -= claiming.bit_count()
             at_ceiling |= claiming
             for more, who in ((level, members ^ claiming), (level - 1, claiming)):
                 if more and who:
                     excess[more] = excess.get(more, 0) | who
-    return Shares(slack, excess, quota.candidates & ~at_ceiling, at_ceiling, ceiling_slots)
+    return QuotaState(slack, excess, quotas.candidates & ~at_ceiling, at_ceiling, ceiling_slots)
 
 
 def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: ByCount, work: int) -> bool:
-    """Assign what is left with claims that change hands; those become UNOWNED in `owner`. False if that fails.
+    """Move claims from members above their quotas, and assign the units left; moved claims become UNOWNED in `owner`.
 
-    Mostly members above their quota can give directly to members below it: then only their claims are read.
+    False if a unit finds no place, or the limit of visits is reached. Mostly claims go directly to members below their quotas:
+    then only those of members above are read.
     """
     givers = np.zeros(problem.n_members + 1, np.bool_)  # the last entry is for UNOWNED
     givers[each_bit(everybody(excess))] = True
@@ -235,7 +239,7 @@ def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: B
 
 
 def _claims(problem: Problem, owner: Int32, where: Int64) -> list[list[int]]:
-    """Per topic, the members that hold at least one of the partitions `where`, at least two, .."""
+    """Per topic, the set of members that hold at least one of the partitions `where`, the set of those that hold two, .."""
     n_topics, wide = problem.n_topics, width(problem.n_members)
     held: list[list[int]] = [[] for _ in range(n_topics)]
     topic = problem.topic_start.searchsorted(where, side="right") - 1

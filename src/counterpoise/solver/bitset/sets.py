@@ -13,9 +13,9 @@ ByCount: TypeAlias = dict[int, int]
 """From a count above 0 to the set of members that have it."""
 
 FEW_MEMBERS = 32
-"""So many are read off their sets one by one."""
+"""Up to this number of members, they are read off their sets one by one."""
 NEAR = 3
-"""So few bits are taken, or left out, one by one."""
+"""Up to this number of bits, they are taken, or left out, one by one."""
 
 __all__ = [
     "ByCount",

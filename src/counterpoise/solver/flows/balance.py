@@ -1,4 +1,4 @@
-"""Balance: the canonical decomposition of a group into blocks of members that can all reach the same load.
+"""Balance: the canonical decomposition of a group into blocks of members that can trade units freely.
 
 A load vector is decreasingly minimal iff for every level v the sum of min(load, v) equals the maximum flow with member
 capacities v (Harvey, Ladner, Lovász, Tamir, *Semi-matchings for bipartite graphs and load balancing*; Frank & Murota,
@@ -18,9 +18,9 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.solver.classes import Classes, sum_by
 from counterpoise.solver.flows.flow import Arcs, Bools, first_units
-from counterpoise.solver.flows.quotas import Demand, Quotas, quotas
+from counterpoise.solver.flows.quotas import Capacities, Quotas, quotas_of
 
-__all__ = ["Blocks", "decompose", "one_block", "plausible"]
+__all__ = ["Blocks", "decompose", "plausible", "single_block"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,15 @@ class Blocks:
         return len(self.units)
 
 
-def one_block(classes: Classes, units: Int64) -> Blocks:
-    """Everything in one block: right if a flow takes all units."""
+def single_block(classes: Classes, units: Int64) -> Blocks:
+    """All members in one block: the true one if a flow takes all units."""
     member_classes = np.zeros(classes.n_member_classes, np.int64)
     return _blocks(classes, np.zeros(classes.n_topic_classes, np.int64), member_classes, 1, units)
 
 
-def plausible(classes: Classes, units: Int64, shares: Quotas) -> bool:
+def plausible(classes: Classes, units: Int64, quotas: Quotas) -> bool:
     """Whether sums do not rule out one block: every member class sees enough units, every topic class enough places; O(links)."""
-    floor, places = classes.per_member_class(shares.floor), classes.per_member_class(shares.floor + shares.candidate)
+    floor, places = classes.per_member_class(quotas.floor), classes.per_member_class(quotas.floor + quotas.candidate)
     seen = sum_by(classes.link_member_class, units[classes.link_topic_class], classes.n_member_classes)
     open_to = sum_by(classes.link_topic_class, places[classes.link_member_class], classes.n_topic_classes)
     return bool((seen >= floor).all() and (open_to >= units).all())
@@ -55,7 +55,7 @@ def plausible(classes: Classes, units: Int64, shares: Quotas) -> bool:
 def decompose(
     classes: Classes,
     units: Int64,  # int64[C]: units of each topic class to assign
-    demand: Demand,
+    capacities: Capacities,
     flow: Int64,  # int64[K]: where flows start, at most `units` of each topic class; changed. The blocks do not depend on it.
 ) -> tuple[Blocks, Quotas]:
     """Split topic classes and member classes into blocks in which the quotas are feasible; the blocks and their quotas.
@@ -68,8 +68,8 @@ def decompose(
     n_blocks, open_blocks = 1, np.ones(1, np.bool_)
     while open_blocks.any():
         blocks = _blocks(classes, of_topic_class, of_member_class, n_blocks, units)
-        shares = quotas(blocks.units, blocks.of_member, demand)
-        short, topic_reached, member_reached = _cut(classes, units, blocks, shares, open_blocks, flow)
+        quotas = quotas_of(blocks.units, blocks.of_member, capacities)
+        short, topic_reached, member_reached = _cut(classes, units, blocks, quotas, open_blocks, flow)
         number = np.full(n_blocks, -1, np.int64)
         number[short] = n_blocks + np.arange(len(short))
         of_topic_class = np.where(topic_reached, number[of_topic_class], of_topic_class)
@@ -78,7 +78,7 @@ def decompose(
         open_blocks[short] = True
         open_blocks[n_blocks:] = True
         n_blocks += len(short)
-    return blocks, shares
+    return blocks, quotas
 
 
 def _blocks(classes: Classes, of_topic_class: Int64, of_member_class: Int64, n_blocks: int, units: Int64) -> Blocks:
@@ -87,18 +87,18 @@ def _blocks(classes: Classes, of_topic_class: Int64, of_member_class: Int64, n_b
 
 
 def _cut(
-    classes: Classes, units: Int64, blocks: Blocks, shares: Quotas, open_blocks: Bools, flow: Int64
+    classes: Classes, units: Int64, blocks: Blocks, quotas: Quotas, open_blocks: Bools, flow: Int64
 ) -> tuple[Int64, Bools, Bools]:
     """Blocks whose units do not all fit; topic classes and member classes on the source side of their minimum cuts.
 
     The flow starts from `flow`, as far as the quotas allow, and is written there for the next cut.
     """
-    floor, ceiling = classes.per_member_class(shares.floor), classes.per_member_class(shares.candidate)
+    floor, ceiling = classes.per_member_class(quotas.floor), classes.per_member_class(quotas.candidate)
     topic_classes = np.flatnonzero(open_blocks[blocks.of_topic_class] & (units > 0))
     member_classes = np.flatnonzero(open_blocks[blocks.of_member_class])
-    hubs = np.flatnonzero(open_blocks & (shares.ceiling_slots > 0))
+    hubs = np.flatnonzero(open_blocks & (quotas.ceiling_slots > 0))
     candidates = member_classes[
-        (ceiling[member_classes] > 0) & (shares.ceiling_slots[blocks.of_member_class[member_classes]] > 0)
+        (ceiling[member_classes] > 0) & (quotas.ceiling_slots[blocks.of_member_class[member_classes]] > 0)
     ]
     at_home = blocks.of_topic_class[classes.link_topic_class] == blocks.of_member_class[classes.link_member_class]
     links = np.flatnonzero(
@@ -110,11 +110,11 @@ def _cut(
     arcs.add("links", ("topic_class", link_topic_class), ("member_class", link_member_class), units[link_topic_class])
     arcs.add("floor", ("member_class", member_classes), "sink", floor[member_classes])
     arcs.add("candidates", ("member_class", candidates), ("hub", blocks.of_member_class[candidates]), ceiling[candidates])
-    arcs.add("ceiling_slots", ("hub", hubs), "sink", shares.ceiling_slots[hubs])
+    arcs.add("ceiling_slots", ("hub", hubs), "sink", quotas.ceiling_slots[hubs])
     network = arcs.build()
     quota, seen = floor.copy(), sum_by(link_member_class, flow[links], classes.n_member_classes)
     wanted = np.clip(seen - floor, 0, ceiling)[candidates]
-    quota[candidates] += first_units(blocks.of_member_class[candidates], wanted, shares.ceiling_slots)
+    quota[candidates] += first_units(blocks.of_member_class[candidates], wanted, quotas.ceiling_slots)
     network.start_with("links", first_units(link_member_class, flow[links], quota))
     network.push()
     flow[links] = network.of("links")

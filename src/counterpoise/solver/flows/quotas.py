@@ -5,56 +5,60 @@ has the marginal cost ``(2j - 1) / capacity``, so the optimum takes the cheapest
 (the *floor* of each member), and enough of those at exactly that cost, at most one per member (the *ceiling slots*). With
 equal capacities the floor is N div m and there are N mod m ceiling slots. This is Webster's apportionment; see Frank & Murota,
 *Decreasing minimization on M-convex sets*, for why one marginal cost suffices inside a block.
+
+A *unit* is one partition to assign, whichever it is. A *candidate* has a unit at exactly the last marginal cost. The *quota* of a
+member is its floor, plus one if it is given a ceiling slot; *slack* is what it holds below the quota, *excess* above it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
 
-__all__ = ["Demand", "Quotas", "quotas", "unequal"]
+__all__ = ["Capacities", "Quotas", "quotas_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """Capacities, and units that members hold already; the same for every split into blocks."""
+class Capacities:
+    """Capacities of the members, and units that they hold already; the same for every split into blocks."""
 
     capacity: Int64 | None = None  # int64[M]; None: all equal
     # int64[M]: units a member keeps in any case (they count for the balance and are not assigned); None: none
-    offset: Int64 | None = None
+    held: Int64 | None = None
+
+    @classmethod
+    def of(cls, capacity: Int64, held: Int64 | None = None) -> Self:
+        """Capacities of a problem; equal ones are None, because they need no bisection."""
+        return cls(capacity if bool((capacity[1:] != capacity[:-1]).any()) else None, held)
 
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
     """The balanced loads of every block."""
 
-    floor: Int64  # int64[M]: units a member takes at least (offsets not counted); 0 outside every block
+    floor: Int64  # int64[M]: units a member takes at least, beside those it holds; 0 outside every block
     candidate: npt.NDArray[np.bool_]  # bool[M]: who may take one unit more
     ceiling_slots: Int64  # int64[B]: how many of a block's candidates take one more
 
 
-def unequal(capacity: Int64) -> Int64 | None:
-    """The capacities, or None if all are equal."""
-    return capacity if bool((capacity[1:] != capacity[:-1]).any()) else None
-
-
-def quotas(
+def quotas_of(
     units: Int64,  # int64[B]: units of each block
     block: Int64,  # int64[M]: block of each member, -1 for none. A block with units has members.
-    demand: Demand,
+    capacities: Capacities,
 ) -> Quotas:
-    """Divide ``units[b]`` units among the members of each block b.
+    """Floors, candidates and ceiling slots if the members of each block b take ``units[b]`` units.
 
-    O(M) with equal capacities and no offsets; otherwise O(M log(units * capacity**2)), exact integers throughout.
+    O(M) with equal capacities and nothing held; otherwise O(M log(units * capacity**2)), exact integers throughout.
     """
     inside = block >= 0
     everybody = bool(inside.all())
     members = np.bincount(block if everybody else block[inside], minlength=len(units))
-    if demand.capacity is None and demand.offset is None:
+    if capacities.capacity is None and capacities.held is None:
         each, ceiling_slots = np.divmod(units, np.maximum(members, 1))
         floor, candidate = each[block], (ceiling_slots > 0)[block]
         if everybody:
@@ -66,25 +70,25 @@ def quotas(
     order = np.argsort(block, kind="stable")[len(block) - int(inside.sum()) :]
     for b, who in enumerate(np.split(order, np.cumsum(members)[:-1])):
         if len(who) and units[b]:
-            floor[who], candidate[who], ceiling_slots[b] = _by_marginal_cost(int(units[b]), who, demand)
+            floor[who], candidate[who], ceiling_slots[b] = _by_marginal_cost(int(units[b]), who, capacities)
     return Quotas(floor, candidate, ceiling_slots)
 
 
-def _by_marginal_cost(units: int, who: npt.NDArray[np.intp], demand: Demand) -> tuple[Int64, npt.NDArray[np.bool_], int]:
+def _by_marginal_cost(units: int, who: npt.NDArray[np.intp], capacities: Capacities) -> tuple[Int64, npt.NDArray[np.bool_], int]:
     """Floor, candidates and number of ceiling slots of one block, by bisection on the marginal cost.
 
     Marginal costs differ by at least 1/scale, scale = max(capacity)**2, so a half-open step of that width holds one distinct
     cost. Python integers are used if 64 bits may not be enough.
     """
-    capacity = np.ones(len(who), np.int64) if demand.capacity is None else demand.capacity[who]
-    offset = np.zeros(len(who), np.int64) if demand.offset is None else demand.offset[who]
+    capacity = np.ones(len(who), np.int64) if capacities.capacity is None else capacities.capacity[who]
+    held = np.zeros(len(who), np.int64) if capacities.held is None else capacities.held[who]
     scale = int(capacity.max()) ** 2
-    high = 2 * (units + int(offset.max())) * scale
+    high = 2 * (units + int(held.max())) * scale
     if (high + scale) * int(capacity.max()) >= 2**62:
-        capacity, offset = capacity.astype(object), offset.astype(object)
+        capacity, held = capacity.astype(object), held.astype(object)
 
     def taken(cost: int) -> Int64:
-        return np.maximum((cost * capacity + scale) // (2 * scale) - offset, 0)  # type: ignore[no-any-return]
+        return np.maximum((cost * capacity + scale) // (2 * scale) - held, 0)  # type: ignore[no-any-return]
 
     low = 0
     while low < high:

@@ -41,7 +41,7 @@ def reroute(
     claims: Claims,
     units: Int64,  # int64[C]: units of each topic class; 0 leaves a topic class out
     blocks: Blocks,
-    shares: Quotas,
+    quotas: Quotas,
     costs: Costs,
     start: Start | None,  # The closed form, optimal if kept units cost nothing: saves the first phase
 ) -> ClassAllocation:
@@ -49,14 +49,14 @@ def reroute(
     at_work = np.zeros(blocks.n_blocks + 1, np.bool_)
     at_work[blocks.of_topic_class[units > 0]] = True
     members = np.flatnonzero(at_work[blocks.of_member])
-    candidates = members[shares.candidate[members]]
-    topic_classes, hubs = np.flatnonzero(units), np.flatnonzero((shares.ceiling_slots > 0) & at_work[:-1])
+    candidates = members[quotas.candidate[members]]
+    topic_classes, hubs = np.flatnonzero(units), np.flatnonzero((quotas.ceiling_slots > 0) & at_work[:-1])
     cells = np.flatnonzero(
         (units[claims.topic_class] > 0) & (blocks.of_topic_class[claims.topic_class] == blocks.of_member[claims.member])
     )
     same = blocks.of_topic_class[classes.link_topic_class] == blocks.of_member_class[classes.link_member_class]
     links = np.flatnonzero(same & (units[classes.link_topic_class] > 0))
-    floor = shares.floor[members]
+    floor = quotas.floor[members]
     arcs = Arcs(
         topic_class=classes.n_topic_classes,
         member_class=classes.n_member_classes,
@@ -80,11 +80,11 @@ def reroute(
         costs.moved[links],
     )
     arcs.add(
-        "member_classes", ("member_class", classes.member_class[members]), ("member", members), floor + shares.candidate[members]
+        "member_classes", ("member_class", classes.member_class[members]), ("member", members), floor + quotas.candidate[members]
     )
     arcs.add("floor", ("member", members), "sink", floor)
     arcs.add("candidates", ("member", candidates), ("hub", blocks.of_member[candidates]), np.ones(len(candidates), np.int64))
-    arcs.add("ceiling_slots", ("hub", hubs), "sink", shares.ceiling_slots[hubs])
+    arcs.add("ceiling_slots", ("hub", hubs), "sink", quotas.ceiling_slots[hubs])
     network = arcs.build()
     if start is not None:
         network.start_with("kept", first_units(claims.member[cells], claims.count[cells], start.quota))

@@ -50,19 +50,19 @@ class ClassAllocation:
     short: Bools  # bool[B]: blocks in which not everything fits; entries of theirs mean nothing
 
 
-def closed_form(classes: Classes, claims: Claims, units: Int64, blocks: Blocks, shares: Quotas) -> Start:
+def closed_form(classes: Classes, claims: Claims, units: Int64, blocks: Blocks, quotas: Quotas) -> Start:
     """Ceiling slots to the members with most claims above their floor (ties by id), as far as ceiling slots go; O(M log M)."""
     held = claims.per_member(len(classes.member_class))
-    surplus = held - shares.floor
-    claiming = np.flatnonzero(shares.candidate & (surplus > 0))
+    surplus = held - quotas.floor
+    claiming = np.flatnonzero(quotas.candidate & (surplus > 0))
     block = blocks.of_member[claiming]
     order = np.lexsort((claiming, -surplus[claiming], block))
     claiming, block = claiming[order], block[order]
-    taken = np.arange(len(claiming)) - np.searchsorted(block, block) < shares.ceiling_slots[block]
-    quota = shares.floor.copy()
+    taken = np.arange(len(claiming)) - np.searchsorted(block, block) < quotas.ceiling_slots[block]
+    quota = quotas.floor.copy()
     quota[claiming[taken]] += 1
-    ceiling_slots = shares.ceiling_slots - np.bincount(block[taken], minlength=blocks.n_blocks)
-    open_candidate = shares.candidate & np.concatenate([ceiling_slots > 0, [False]])[blocks.of_member]
+    ceiling_slots = quotas.ceiling_slots - np.bincount(block[taken], minlength=blocks.n_blocks)
+    open_candidate = quotas.candidate & np.concatenate([ceiling_slots > 0, [False]])[blocks.of_member]
     open_candidate[claiming] = False
     excess, slack = np.maximum(held - quota, 0), np.maximum(quota - held, 0)
     return Start(units - claims.per_topic_class(classes.n_topic_classes), excess, slack, quota, open_candidate, ceiling_slots)
