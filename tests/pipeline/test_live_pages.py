@@ -1,8 +1,8 @@
 """Commands of README.md and docs that need a cluster run against a broker, and print what is expected of them.
 
-Replaced: the address, paths, Kafka's scripts by their classes, captures from elsewhere by examples/shop, and with `--follow` the
-seconds between files. Not run is what NEEDS_MORE names: S3, catalogs, a Spark cluster, the input of a co-process and a fleet of
-an hour. `audit --follow` has test_audit_follow_live.py.
+Replaced: addresses, paths, buckets, Kafka's scripts by their classes, captures from elsewhere by examples/shop, a thousandth of
+the synthetic records, and with `--follow` the seconds between files. Not run is what NEEDS_MORE names: catalogs and a Spark
+cluster, which have tests of their own in the long profile.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -21,9 +23,11 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from counterpoise.cli.app import app
+from counterpoise.pipeline.storage.files import exists, join
 from tests.java import java_home
 from tests.kafka_broker import LIBS, Broker
 from tests.pipeline.test_pages import ALONE, PAGES, ROOT, text
+from tests.s3_server import upload
 
 TOOLS = {
     "kafka-acls": "AclCommand",
@@ -46,21 +50,24 @@ EXPECTED = {  # By the beginning of a command: what it prints, or writes into th
     "kafka-acls": "(?s)Adding ACLs for resource .*User:audit, host=\\*, operation=DESCRIBE, permissionType=ALLOW",
     "kafka-dump-log": '"group":"orders","topic":"orders","partition":3',
     "counterpoise doctor": "__consumer_offsets +ok +can be read",
-    r"counterpoise audit (history|dump\.txt|--bootstrap)": r"(?s)1 group made \d+ rebalance.* 4 of them commits; 0 unreadable",
-    "counterpoise audit (shop --anon|examples/shop|captures/prod|fleet)": "30 groups made 125 rebalances",
+    r"counterpoise audit (--follow|history --follow)": "following: 1 updates, 1 groups",
+    r"counterpoise audit (history (?!--follow)|dump\.txt|--bootstrap)": r"(?s)1 group made \d+ rebalance.* 4 of them commits; 0 ",
+    "counterpoise audit (shop --anon|examples/shop|captures/prod|s3:)": "30 groups made 125 rebalances",
     "counterpoise audit captures/east captures/west": "34 groups made 152 rebalances",
     "counterpoise audit shop --group": "2 groups made 9 rebalances",
+    "counterpoise synthesize": "20,019 records, 2 groups, 20 rebalances in fleet",
+    "counterpoise audit fleet": "2 groups made 20 rebalances",
 }
 
 
-NEEDS_MORE = r"s3://|/mnt/|audit .*--follow|audit .*--into|synthesize|lead |token\.function"
+NEEDS_MORE = r"/mnt/|audit .*--into|token\.function"
 WANTED = re.compile(rf"(?!.*({NEEDS_MORE}))(?!counterpoise ({'|'.join(ALONE)}) (?!group\.txt))(counterpoise|kafka-)")
 
 
 def lines(section: str) -> list[str]:
     """The commands of a section that neither run alone (test_pages.py) nor need more than a broker, its files and captures."""
     found = re.findall(r"^(?: {4,}|\$ )(.*)", section.replace("\\\n", " "), re.MULTILINE)
-    commands = [re.sub(r"\s+# .*| &$|^while sleep 3600; do |; done$", "", line) for line in found]
+    commands = [re.sub(r"\s+# .*| &$|^while sleep 3600; do |; done$|^AWS_ENDPOINT_URL=\S+ ", "", line) for line in found]
     return [command for command in commands if WANTED.match(command)]
 
 
@@ -97,13 +104,19 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.mark.kafka
 @pytest.mark.usefixtures("spark")  # One session, so one worker: tests/conftest.py reads this line.
 @pytest.mark.parametrize("commands", SECTIONS.values(), ids=SECTIONS)
-def test_commands_of(commands: list[str], cluster: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order of a section, in a folder of its own; what records for ever gets SIGTERM after its first file."""
+def test_commands_of(
+    commands: list[str], cluster: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """In the order of a section, in a folder of its own; what runs for ever gets SIGTERM after its first file or report."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setenv("COLUMNS", "200")
     Path("client.properties").write_text("security.protocol=PLAINTEXT\n")
-    for name in ("examples/shop", "shop", "fleet", "captures/prod", "captures/east", "captures/west"):
+    if any("s3://" in command for command in commands):
+        bucket = request.getfixturevalue("s3")
+        commands = [command.replace("s3://", f"{bucket}/") for command in commands]
+        upload(ROOT / "examples" / "shop", f"{bucket}/captures/shop" if "audit" in commands[0] else f"{bucket}/elsewhere")
+    for name in ("examples/shop", "shop", "captures/prod", "captures/east", "captures/west"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).symlink_to(ROOT / ("tests/data/recorded/kip848" if name == "captures/west" else "examples/shop"))
     earlier = ["counterpoise capture --bootstrap-server broker:9092 --out history"] * ("audit history" in commands[0])
@@ -114,18 +127,24 @@ def test_commands_of(commands: list[str], cluster: Broker, tmp_path: Path, monke
 
 def run(command: str, cluster: Broker) -> str:
     """What it prints or writes into a file; its exit code is 0, or 1 from an audit with findings."""
-    given = command.replace("broker:9092", cluster.bootstrap).replace("--follow", "--follow --flush-every 1")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    given = command.replace("broker:9092", cluster.bootstrap).replace("000000 ", "000 ").replace("9308", port)
+    given = re.sub(" capture (.*) --follow", r" capture \1 --follow --flush-every 1", given)
     for name, tool in TOOLS.items():
         given = given.replace(name, f"{java_home()}/bin/java -cp '{LIBS}/*' org.apache.kafka.tools.{tool}")
     given = re.sub("/backup(/kafka-data)?", str(cluster.folder / "data"), given).replace("/var/lib", "lib")
-    if " audit " in given:  # In the session of the tests: Spark starts once.
+    if " audit " in given and "--follow" not in given:  # In the session of the tests: Spark starts once.
         result = CliRunner().invoke(app, shlex.split(given)[1:], catch_exceptions=False)
         assert result.exit_code in (0, 1), (command, result.output)
         return result.output
+    shutil.rmtree("live", ignore_errors=True)  # docs/follow.md has two ways to follow: one instead of the other
     process = subprocess.Popen(f"exec {given}", shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         if "--follow" in given:
-            while process.poll() is None and not Path("history/consumer_offsets.parquet").exists():
+            out = re.findall(r"--out (\S+)", given)[0]
+            first = join(out, "report.html" if " audit " in given else "consumer_offsets.parquet")
+            while process.poll() is None and not exists(first):
                 time.sleep(0.1)
             process.terminate()
         printed = process.communicate(timeout=120)[0]

@@ -5,6 +5,7 @@ Tutorials have a test of their own (tests/tutorials), and so have the queries of
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 from pathlib import Path
@@ -16,9 +17,11 @@ from click.testing import CliRunner
 
 from counterpoise import Group, simulate
 from counterpoise.cli.app import app
+from counterpoise.clients import kafka_python
 from counterpoise.pipeline.findings import RULES
 from counterpoise.pipeline.findings.policy import read_policy
 from counterpoise.simulation.scenario_file import read_scenario
+from tests.clients.test_rebalance_report import grown
 from tests.pipeline.conftest import Audited
 
 if TYPE_CHECKING:
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md") if not path.name.startswith("tutorial-"))]
-ALONE = {"diff", "explain", "export", "plan", "simulate", "sql", "strategies", "verify"}
-"""Commands that need no cluster, no Spark and no other input than an audit's folder, a group's text or a plan."""
+ALONE = {"diff", "explain", "export", "lead", "plan", "simulate", "sql", "strategies", "verify"}
+"""Commands that need no cluster, no Spark and no other input than an audit's folder, a group's text, a plan or a leader's log."""
 
 
 def text(page: str) -> str:
@@ -68,6 +71,7 @@ def test_commands_that_need_no_cluster_run(page: str, audited: Audited, tmp_path
     Path("group.txt").write_text(GROUP, encoding="utf-8")
     Path("checkpoint/offsets").mkdir(parents=True)
     Path("checkpoint/offsets/17").write_text('v1\n{}\n{"orders": {"0": 42}}\n', encoding="utf-8")
+    log_a_plan()
     Path("next.json").write_text('{"a": {"orders": [0]}, "b": {"orders": [1, 2]}}', encoding="utf-8")
     for name, *words in commands(page):
         if name in ALONE:
@@ -78,6 +82,21 @@ def test_commands_that_need_no_cluster_run(page: str, audited: Audited, tmp_path
             assert result.stdout or "COPY" in " ".join(words)
             if target < len(words):
                 Path(words[target + 1]).write_text(result.stdout, encoding="utf-8")
+
+
+def log_a_plan() -> None:
+    """plans.jsonl of a leader that logs with the lines of docs/clients.md."""
+    (code,) = re.findall(r"^```python\n(plans = .*?)^```$", text("docs/clients.md"), re.DOTALL | re.MULTILINE)
+    plans = logging.getLogger("counterpoise.clients.plans")
+    try:
+        exec(code, {"logging": logging})
+        grown(kafka_python, "StickyAssignor")
+    finally:
+        for handler in [*plans.handlers]:
+            plans.removeHandler(handler)
+            handler.close()
+        plans.propagate = True
+        plans.setLevel(logging.NOTSET)
 
 
 GROUP = """GROUP   TOPIC   PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST        CLIENT-ID
