@@ -122,7 +122,6 @@ def test_it_is_stopped_while_spark_starts_and_while_it_follows(number: signal.Si
     assert "Traceback" not in log.read_text()
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_is_stopped_while_it_records_what_there_is(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -139,9 +138,10 @@ def test_it_is_stopped_while_it_records_what_there_is(
     assert (done.exit_code, stopped_at_once[0]) == (0, (False, True)), done.output
 
 
-def test_it_ends_if_its_jvm_is_killed_while_there_is_nothing_to_do(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with started(log, "audit", SHOP, "--follow", "--out", tmp_path / "out", "--strategies", "sticky") as process:
+@pytest.mark.spark
+def test_it_ends_if_its_jvm_is_killed_long_before_the_next_update(tmp_path: Path) -> None:
+    log, options = tmp_path / "log", ("--follow", "--trigger", "3600", "--strategies", "sticky")
+    with started(log, "audit", SHOP, "--out", tmp_path / "out", *options) as process:
         wait(lambda: "following: " in log.read_text(), process)
         os.kill(next(filter(is_jvm, family(process.pid))), signal.SIGKILL)
         assert process.wait(120) == 3

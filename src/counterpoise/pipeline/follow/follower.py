@@ -144,8 +144,6 @@ class Follow:
         due, stale = 0.0, True
         while not self._stopped.is_set():
             self._began = start = time.monotonic()
-            if jvm_ended(self._spark):  # an update that finds nothing new does not call it
-                raise OSError("Spark's JVM has ended")
             result = audit(self._spark, self._sources, self._out, since_last=True, held=self._transaction, **self._options)
             if not result.nothing_new or self.status.doing != "following":
                 self.gauges.refresh(self._transaction.manifest)
@@ -157,7 +155,13 @@ class Follow:
                 self._write_report()
                 self.status.reports += 1
                 due, stale = time.monotonic() + self._pace.report, False
-            self._stopped.wait(max(0.0, start + self._pace.trigger - time.monotonic()))
+            self._wait(start + self._pace.trigger)
+
+    def _wait(self, until: float) -> None:
+        """Return at this time or at `stop`; raise OSError if the JVM has ended, which an update without news would not see."""
+        while (left := until - time.monotonic()) > 0 and not self._stopped.wait(min(left, _POLL_S)):
+            if jvm_ended(self._spark):
+                raise OSError("Spark's JVM has ended")
 
     def _cancel(self) -> None:
         self.status.doing = "stopping"
