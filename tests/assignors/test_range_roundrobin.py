@@ -12,8 +12,8 @@ import pytest
 
 from counterpoise.assignors import assignor
 from counterpoise.model.assemble import rack_codes, static_rank, subscriber_csr
-from counterpoise.model.order import java_order
 from counterpoise.model.problem import Problem, Racks
+from counterpoise.wire.primitives import java_order
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 

@@ -9,9 +9,9 @@ import pytest
 
 from counterpoise.errors import ProblemError
 from counterpoise.model.assemble import assemble, rack_codes, static_rank, subscriber_csr
-from counterpoise.model.order import java_order
 from counterpoise.model.problem import CONTESTED, UNOWNED, Problem, Racks
 from counterpoise.model.withhold import withhold
+from counterpoise.wire.primitives import java_order
 
 REFUSED = [
     ("negative members", {"n_members": -1}, "n_members: -1 is negative"),

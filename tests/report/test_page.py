@@ -25,8 +25,8 @@ from counterpoise.report import write_report
 from counterpoise.report.changes import change_words
 from counterpoise.report.detail import detail
 from counterpoise.report.group_table import group_rows
-from counterpoise.report.lane import lane
 from counterpoise.report.limits import Limits
+from counterpoise.report.picture import lane
 from counterpoise.report.ribbons import Axis
 from tests.report import fleet
 from tests.report.page import Element, cells, drawings, inflated, listed, read, ribbons, section, unpacked

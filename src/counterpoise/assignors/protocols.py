@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.errors import OptionError
-from counterpoise.model.order import java_key
+from counterpoise.wire.primitives import java_key
 
 __all__ = ["client_protocol", "elect"]
 

@@ -49,9 +49,7 @@ def _cut(problem: Problem, ranked: Int32) -> Int32:
     index = at - problem.topic_start[topic]
     longer = extra * (share + 1)  # partitions that lie in ranges one longer than the share
     position = np.where(
-        index < longer[topic],
-        index // (share + 1)[topic],
-        extra[topic] + (index - longer[topic]) // np.maximum(share, 1)[topic],
+        index < longer[topic], index // (share + 1)[topic], extra[topic] + (index - longer[topic]) // np.maximum(share, 1)[topic]
     )
     owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     owner[at] = ranked[problem.subscriber_start[topic] + position]

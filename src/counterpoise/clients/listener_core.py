@@ -33,11 +33,7 @@ class ListenerCore:
     """The base of the client's errors."""
 
     def __init__(
-        self,
-        consumer: Any,
-        on_lost: Callback | None,
-        on_gained: Callback | None,
-        start: Callable[[Any], int | None] | None,
+        self, consumer: Any, on_lost: Callback | None, on_gained: Callback | None, start: Callable[[Any], int | None] | None
     ) -> None:
         self._consumer = consumer
         self._on_lost = on_lost

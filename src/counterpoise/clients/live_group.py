@@ -14,9 +14,9 @@ from counterpoise.clients.member_side import by_topic
 from counterpoise.errors import MissingExtraError, OptionError, SourceError
 from counterpoise.extras import pip_install
 from counterpoise.model.lag import PartitionLag, partition_lag
-from counterpoise.model.order import java_order
 from counterpoise.snapshot.group import Group, Member, Topic
 from counterpoise.wire.consumer_protocol import Partition
+from counterpoise.wire.primitives import java_order
 
 try:
     from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException

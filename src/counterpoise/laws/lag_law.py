@@ -64,11 +64,7 @@ def lag(
 
 
 def carried_lag(
-    problem: Problem,
-    owner: Int32,
-    said: Mapping[str, Any],
-    true: Mapping[str, Any],
-    words: Words,
+    problem: Problem, owner: Int32, said: Mapping[str, Any], true: Mapping[str, Any], words: Words
 ) -> list[Violation]:
     """Compare the figures that a plan carries with the true ones; both as `snapshot.plan.lag_figures`."""
     if true["counts"] == "balanced" and not _is_balanced(problem, owner, words):

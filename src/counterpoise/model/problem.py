@@ -45,7 +45,7 @@ class Racks:
 class Problem:
     """One group as read-only arrays: M members, T topics, P partitions end to end, S subscriptions.
 
-    Codes follow sorted ids (Java's string order, see `model.order`), so equal groups give equal problems
+    Codes follow sorted ids (Java's string order, see `wire.primitives.java_order`), so equal groups give equal problems
     whatever the order of their input.
 
     Parameters

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from counterpoise.report.colours import Look
 from counterpoise.report.history import GroupHistory, LagSeries, Row
-from counterpoise.report.lane import lane
 from counterpoise.report.limits import Limits
 from counterpoise.report.ribbons import Axis, Interval, pick, runs, ticks
-from counterpoise.report.shapes import LEFT, RIGHT, Band, Label, Mark, Picture, Segment, Strip
+from counterpoise.report.shapes import LEFT, RIGHT, Band, Label, Mark, Picture, Segment, State, Strip
 from counterpoise.report.steps import step_words
-from counterpoise.report.words import DAY, clock, duration, instant, number, plural, visible
+from counterpoise.report.words import DAY, clock, count, duration, instant, number, phrase, plural, visible
 
-__all__ = ["draw", "draw_lag"]
+__all__ = ["draw", "draw_lag", "lane"]
 
 _HEAD, _MARKS, _TOPIC, _LAG, _LANE = 20, 24, 19, 58, 32
 _STRIPS = 4
 _LETTER_WIDTH = 15
+_CHARACTER = 6.2
+"""Width of a character of a state's name, at most, in the drawing's units."""
 _SHAPES = {
     "join": "up",
     "leave": "down",
@@ -231,3 +233,33 @@ def _notes(history: GroupHistory, left_out: int) -> list[str]:
     if history.skipped:
         notes.append(f"{plural(history.skipped, 'older step')} not drawn. The table of rebalances has them all.")
     return notes
+
+
+def lane(rows: Iterable[Row], axis: Axis, most: int, *, brief: bool) -> tuple[list[State], list[str]]:
+    """The states of one group in order, the `most` longest, and a note if some are left out; `brief`: less is said of each."""
+    inside = [row for row in rows if row["until"] > axis.start]
+    kept = sorted(inside, key=lambda row: (row["since"] - row["until"], row["since"]))[:most]
+    note = [f"Of {count(len(inside))} states of health the {count(most)} longest are drawn."] if len(inside) > most else []
+    return [_state(row, axis, brief) for row in sorted(kept, key=lambda row: (row["since"], row["until"]))], note
+
+
+def _state(row: Row, axis: Axis, brief: bool) -> State:
+    left, right = axis.x(row["since"]), axis.x(row["until"])
+    width = max(round(right - left - 0.6, 1), 1.0)
+    name = phrase(row["state"])
+    if brief:
+        left, width = round(left), max(round(width), 1)
+    return State(left, width, row["state"], name if width > 8 + _CHARACTER * len(name) else "", _title(row, name, axis, brief))
+
+
+def _title(row: Row, name: str, axis: Axis, brief: bool) -> str:
+    since, until = (clock(row[key], day=axis.days) for key in ("since", "until"))
+    if brief:
+        return name if row["state"] == "ok" else f"{name}, {since} to {until}"
+    lasted = duration((row["until"] - row["since"]) / 1000)
+    parts = [f"{name}, {since} to {until} ({lasted}){', still' if row['open'] else ''}"]
+    if row["state"] != "ok":
+        parts.append(f"seen at {clock(row['detected'], day=axis.days)}, {plural(row['partitions'], 'partition')}")
+    if row["lag_begin"] is not None and row["lag_end"] is not None:
+        parts.append(f"{count(row['lag_begin'])} behind, then {count(row['lag_end'])}")
+    return "; ".join(parts)

@@ -10,12 +10,12 @@ from counterpoise.assignors.registry import assignor
 from counterpoise.assignors.registry import strategy as strategy_of
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.model.assemble import assemble, static_rank
-from counterpoise.model.order import java_key
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
 from counterpoise.simulation.coordinator import Planned
 from counterpoise.simulation.dialects import Statement
 from counterpoise.simulation.world import World
+from counterpoise.wire.primitives import java_key
 
 __all__ = ["OnRound", "Planner"]
 

@@ -19,10 +19,7 @@ DEFAULT_STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", "co
 
 
 def simulate(
-    scenario: Scenario | str,
-    strategies: Sequence[str] = DEFAULT_STRATEGIES,
-    *,
-    on_round: OnRound | None = None,
+    scenario: Scenario | str, strategies: Sequence[str] = DEFAULT_STRATEGIES, *, on_round: OnRound | None = None
 ) -> dict[str, Outcome]:
     """Run a scenario once per strategy.
 

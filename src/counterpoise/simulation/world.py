@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int64
+from counterpoise.wire.primitives import java_order
 
 __all__ = ["World", "milliseconds"]
 

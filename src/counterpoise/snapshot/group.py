@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from counterpoise.errors import SnapshotError
 from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
-from counterpoise.model.order import java_order
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import FORM, check_claims, check_ids, check_lag, checked, known_topics, refuse_sets
 from counterpoise.snapshot.frozen import frozen, refuse
@@ -23,6 +22,7 @@ from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import read_as
 from counterpoise.snapshot.names import partition_list
 from counterpoise.snapshot.parts import Member, Parts, Topic
+from counterpoise.wire.primitives import java_order
 
 __all__ = ["Group", "Member", "Settlement", "Topic", "check_group"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from counterpoise.errors import WireError
 
-__all__ = ["Reader", "Tags", "Writer", "java_key", "java_text"]
+__all__ = ["Reader", "Tags", "Writer", "java_key", "java_order", "java_text"]
 
 Tags = tuple[tuple[int, bytes], ...]
 """Tagged fields as (tag, content), tags rising."""
@@ -39,6 +39,12 @@ def java_key(text: str) -> bytes:
     Lone surrogates, which no valid UTF-8 holds, are passed through.
     """
     return text.encode("utf-16-be", "surrogatepass")
+
+
+def java_order(ids: Iterable[str]) -> list[str]:
+    """`ids` in the order of `java_key`, by which Kafka breaks ties."""
+    listed = list(ids)
+    return sorted(listed) if all(map(str.isascii, listed)) else sorted(listed, key=java_key)
 
 
 def _reading(layout: str) -> Callable[[Reader, str], int]:

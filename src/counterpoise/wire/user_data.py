@@ -17,12 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from counterpoise.errors import WireError
-from counterpoise.wire.consumer_protocol import (
-    Subscription,
-    TopicPartitions,
-    read_topic_partitions,
-    write_topic_partitions,
-)
+from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, read_topic_partitions, write_topic_partitions
 from counterpoise.wire.primitives import Reader, Writer
 
 __all__ = [

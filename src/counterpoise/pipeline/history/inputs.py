@@ -19,12 +19,12 @@ from counterpoise.errors import SnapshotError
 from counterpoise.model.arrays import locked
 from counterpoise.model.assemble import static_rank, subscriber_csr
 from counterpoise.model.claims import settle
-from counterpoise.model.order import java_order
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.pipeline.history.causes import identity
 from counterpoise.pipeline.history.protocol_fold import Owners, owners_of
 from counterpoise.snapshot.checks import MOST_PARTITIONS
 from counterpoise.wire.consumer_protocol import Subscription
+from counterpoise.wire.primitives import java_order
 from counterpoise.wire.user_data import claims
 
 __all__ = ["Inputs", "Planned", "inputs_of", "replayable"]
