@@ -91,8 +91,8 @@ def tables(figures: dict[str, Any]) -> str:
         table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
         parts.append(f"Log ends sampled every {spacing} s:\n\n{table}")
     parts.append(_elsewhere(figures["elsewhere"]))
-    words = "\n".join(f"| `{name}` | {text} |" for name, text in figures["scenarios"].items())
-    parts.append(f"The groups of the first two tables:\n\n| group | what happens |\n| --- | --- |\n{words}")
+    words = "\n".join(f"- `{name}`: {text}" for name, text in figures["scenarios"].items())
+    parts.append(f"The groups of the first two tables:\n\n{words}")
     return "\n\n".join(parts)
 
 
