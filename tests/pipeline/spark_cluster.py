@@ -18,7 +18,7 @@ import pyspark
 
 from tests.java import java_home
 
-__all__ = ["Cluster", "standalone"]
+__all__ = ["Cluster", "free_port", "standalone"]
 
 SPARK = Path(pyspark.__file__).parent
 _WAIT_S = 600
@@ -85,7 +85,7 @@ class Cluster:
     @contextmanager
     def connect(self) -> Iterator[None]:
         """While within: a server of Spark Connect that runs on this cluster, at `address`."""
-        port = _free_port()
+        port = free_port()
         server = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
         self.start("connect", self.submit(*server, spark_connect_grpc_binding_port=str(port), spark_log_level="INFO"))
         self.ports.append(port)
@@ -155,7 +155,7 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         assert not left, f"some of their processes are still there: {left}"
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]

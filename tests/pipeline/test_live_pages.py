@@ -1,8 +1,8 @@
 """Commands of README.md and docs that need a cluster run against a broker, and print what is expected of them.
 
 Replaced: addresses, paths, buckets, Kafka's scripts by their classes, captures from elsewhere by examples/shop, a thousandth of
-the synthetic records, and with `--follow` the seconds between files. Not run is what NEEDS_MORE names: catalogs and a Spark
-cluster, which have tests of their own in the long profile.
+the synthetic records, and with `--follow` the seconds between files. What NEEDS_MORE names is in test_spark_pages.py: catalogs
+and a Spark cluster.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from counterpoise.cli.app import app
 from counterpoise.pipeline.storage.files import exists, join
 from tests.java import java_home
 from tests.kafka_broker import LIBS, Broker
+from tests.pipeline.spark_cluster import free_port
 from tests.pipeline.test_pages import ALONE, PAGES, ROOT, text
 from tests.s3_server import upload
 
@@ -127,9 +127,7 @@ def test_commands_of(
 
 def run(command: str, cluster: Broker) -> str:
     """What it prints or writes into a file; its exit code is 0, or 1 from an audit with findings."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    given = command.replace("broker:9092", cluster.bootstrap).replace("000000 ", "000 ").replace("9308", port)
+    given = command.replace("broker:9092", cluster.bootstrap).replace("000000 ", "000 ").replace("9308", str(free_port()))
     given = re.sub(" capture (.*) --follow", r" capture \1 --follow --flush-every 1", given)
     for name, tool in TOOLS.items():
         given = given.replace(name, f"{java_home()}/bin/java -cp '{LIBS}/*' org.apache.kafka.tools.{tool}")
