@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ JAVA_ASSIGNORS = {
     "RangeAssignor": "org.apache.kafka.clients.consumer.RangeAssignor",
     "RoundRobinAssignor": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
 }
+_NO_COORDINATOR = re.compile(r"GroupCoordinator: Timed out 0 in-flight, 0 retry-queued, [1-9]")
+"""What librdkafka prints if a request has waited a minute for a connection to the coordinator."""
 LIBRDKAFKA_ASSIGNORS = {
     "CooperativeStickyAssignor": "cooperative-sticky",
     "RangeAssignor": "range",
@@ -42,6 +46,7 @@ class Fleet:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.journals: dict[str, Path] = {}
         self.kinds: dict[str, str] = {}
+        self._again: dict[str, Callable[[], None]] = {}
 
     def start(
         self,
@@ -59,6 +64,7 @@ class Fleet:
         With `own=True` a Python member runs its client's assignors instead of counterpoise's, and its kind ends in `_own`.
         `tree` has the sources of another version of counterpoise; then its kind ends in `_old`.
         """
+        self._again[name] = partial(self.start, name, kind, assignors, topics, client=client, tree=tree, **settings)
         self.journals[name] = self.folder / f"{name}.jsonl"
         self.kinds[name] = f"{kind}_own" if settings.get("own") else kind if tree == ROOT else f"{kind}_old"
         if kind == "java":
@@ -114,6 +120,18 @@ class Fleet:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+    def replace_stuck(self) -> None:
+        """Kill and start again librdkafka members that do not find the coordinator, as their operator would.
+
+        When a broker restarts, one of some thousand blocks in a synchronous commit and never rejoins.
+        """
+        for name in [name for name in self.processes if self.kinds[name] == "confluent"]:
+            log = self.folder / f"{name}.log"
+            if _NO_COORDINATOR.search(log.read_text(errors="replace")):
+                self.kill(name)
+                log.rename(log.with_suffix(".stuck"))
+                self._again[name]()
 
     def pause(self, name: str) -> None:
         """Let a member sleep: its session runs out."""
@@ -183,6 +201,8 @@ class Fleet:
             for name, process in self.processes.items():
                 if process.poll() is not None:
                     raise AssertionError(f"{name} ended by itself while waiting for {what}:\n{self.log_end(name)}")
+            if looks % 10 == 0:
+                self.replace_stuck()
             if looks > within_s * 10:
                 raise AssertionError(f"waited {within_s:.0f} s in vain for {what}; {self.picture()}")
             looks += 1

@@ -1,0 +1,28 @@
+"""Fleet: what it does to members that hang through no fault of counterpoise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.clients.fleet import fleet
+
+STUCK = (
+    "%4|1|REQTMOUT|a#consumer-1| [thrd:GroupCoordinator]: GroupCoordinator: Timed out 0 in-flight, 0 retry-queued, 1 out-queue"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "replaced"), [("confluent", STUCK, True), ("confluent", "", False), ("aiokafka", STUCK, False)]
+)
+def test_a_librdkafka_member_without_a_coordinator_is_replaced(kind: str, said: str, replaced: bool, tmp_path: Path) -> None:
+    broker: Any = SimpleNamespace(bootstrap="127.0.0.1:1")
+    with fleet(broker, tmp_path, "g") as members:
+        members.start("a", kind, ["CooperativeStickyAssignor"], ["t"])
+        first = members.processes["a"]
+        (tmp_path / "a.log").write_text(said)
+        members.replace_stuck()
+        assert (members.processes["a"] is not first, first.poll() is not None) == (replaced, replaced)
