@@ -121,6 +121,6 @@ print(child(), heard)
 """
 
 
-def test_children_started_without_sigterm_ignore_it_and_the_parent_handles_it_afterwards() -> None:
+def test_children_started_while_sigterm_waits_ignore_it_and_the_parent_handles_it_afterwards() -> None:
     done = subprocess.run([sys.executable, "-c", DEAF], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["SIG_IGN True []", "SIG_DFL False ['heard']"]

@@ -13,7 +13,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from counterpoise.cli.app import app
 from counterpoise.pipeline.storage.files import exists, join
+from tests.cli.commands import wait
 from tests.java import java_home
 from tests.kafka_broker import LIBS, Broker
 from tests.pipeline.spark_cluster import free_port
@@ -137,19 +137,20 @@ def run(command: str, cluster: Broker) -> str:
         assert result.exit_code in (0, 1), (command, result.output)
         return result.output
     shutil.rmtree("live", ignore_errors=True)  # docs/follow.md has two ways to follow: one instead of the other
-    process = subprocess.Popen(f"exec {given}", shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    log = Path("printed.log")
+    with log.open("w") as printed:
+        process = subprocess.Popen(f"exec {given}", shell=True, stdout=printed, stderr=subprocess.STDOUT)
     try:
         if "--follow" in given:
             out = re.findall(r"--out (\S+)", given)[0]
             first = join(out, "report.html" if " audit " in given else "consumer_offsets.parquet")
-            while process.poll() is None and not exists(first):
-                time.sleep(0.1)
+            wait(lambda: exists(first), process, first)
             process.terminate()
-        printed = process.communicate(timeout=120)[0]
+        process.wait(120)
     finally:
         process.kill()
-    assert process.returncode == 0, (command, printed)
-    return Path(given.split(" > ")[1]).read_text(encoding="utf-8") if " > " in given else printed
+    assert process.returncode == 0, (command, log.read_text(encoding="utf-8"))
+    return (Path(given.split(" > ")[1]) if " > " in given else log).read_text(encoding="utf-8")
 
 
 def test_every_expectation_is_of_a_command() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,15 @@ FOUND = "4 groups made 27 rebalances"
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A folder with a capture where the pages have one."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     (tmp_path / "captures").mkdir()
     (tmp_path / "captures" / "prod").symlink_to(ROOT / "tests" / "data" / "recorded" / "kip848")
-    return Cluster(tmp_path)
+    made = Cluster(tmp_path)
+    yield made
+    for name in made.running:
+        made.stop(name)
 
 
 def commands(page: str) -> list[str]:

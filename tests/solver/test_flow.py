@@ -91,7 +91,7 @@ def test_blocks_do_not_depend_on_where_flows_start() -> None:
         problem = random_problem(rng, 9, capacities=seed % 3 == 0)
         classes = classify(problem)
         capacities = Capacities(problem.capacity if seed % 3 == 0 and problem.n_members else None)
-        blocks, shares = decompose(classes, classes.size, capacities, np.zeros(len(classes.link_topic_class), np.int64))
+        blocks, quotas = decompose(classes, classes.size, capacities, np.zeros(len(classes.link_topic_class), np.int64))
         flow, left = np.zeros(len(classes.link_topic_class), np.int64), classes.size.copy()
         for link in rng.permutation(len(flow)).tolist():
             flow[link] = rng.integers(0, left[classes.link_topic_class[link]] + 1)
@@ -99,7 +99,7 @@ def test_blocks_do_not_depend_on_where_flows_start() -> None:
         other, others = decompose(classes, classes.size, capacities, flow)
         for name in ("of_topic_class", "of_member_class", "of_member", "units"):
             assert getattr(blocks, name).tolist() == getattr(other, name).tolist(), f"seed {seed}: {name}"
-        assert shares.floor.tolist() == others.floor.tolist(), f"seed {seed}"
+        assert quotas.floor.tolist() == others.floor.tolist(), f"seed {seed}"
 
 
 def test_a_network_starts_with_a_flow_that_arrives_at_the_sink() -> None:

@@ -80,7 +80,10 @@ def follow(
 
 @contextmanager
 def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) -> Iterator[Callable[[], None]]:
-    """Record the cluster into `folder` within the block, or until `stopped`; yields what raises if recording has failed."""
+    """Record the cluster into `folder` within the block; yields a function that raises if recording has failed.
+
+    A signal while it records what there is ends that at once and sets `stopped`.
+    """
     if settings is None:
         yield lambda: None
         return
@@ -90,8 +93,15 @@ def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) 
 
     schedule = Schedule(flush=FLUSH_S, sample=SAMPLE_S)
     # Catch up first: the audit needs something to read, and errors of the cluster appear before Spark starts.
-    Recorder(settings, folder, schedule, stopped=stopped).run(follow=False)
-    recorder = Recorder(settings, folder, schedule, stopped=stopped)
+    try:
+        with stopped_by_signals(_interrupt):
+            Recorder(settings, folder, schedule).run(follow=False)
+    except KeyboardInterrupt:
+        stopped.set()
+    if stopped.is_set():
+        yield lambda: None
+        return
+    recorder = Recorder(settings, folder, schedule)
     failed: list[BaseException] = []
 
     def record() -> None:
@@ -110,8 +120,12 @@ def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) 
     try:
         yield watch
     finally:
-        stopped.set()
+        recorder.stop()
         thread.join()
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 @contextmanager

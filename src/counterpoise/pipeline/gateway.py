@@ -75,7 +75,7 @@ def start_context(settings: Mapping[str, str]) -> None:
     if stopped:
         try:
             signal.raise_signal(signal.SIGINT)
-        except KeyboardInterrupt:
+        except BaseException:
             gateway.proc.stdin.close()  # the JVM ends when its stdin is closed
             raise
     SparkContext(conf=conf, gateway=gateway)

@@ -61,8 +61,8 @@ class Group:
 
     Notes
     -----
-    Read-only, with all that is inside: a change raises TypeError. The order of members and topics does not count: groups that
-    differ only in it are equal and give equal problems.
+    Read-only, with all that is inside: a change raises TypeError (AttributeError for attributes of a Member or Topic). The order
+    of members and topics does not count: groups that differ only in it are equal and give equal problems.
     """
 
     topics: Mapping[str, Topic]

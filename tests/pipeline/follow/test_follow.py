@@ -187,6 +187,15 @@ def test_whatever_an_update_raises_if_the_jvm_has_ended_the_exit_code_is_3(
     assert exit_code_of(raised.value) == 3
 
 
+def test_that_the_jvm_has_ended_is_noticed_even_if_nothing_new_takes_as_long_as_the_trigger(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda _: True)
+    follow = Follow(spark, {"default": SHOP}, tmp_path / "out", pace=Pace(trigger=0.0))
+    with pytest.raises(OSError, match="Spark's JVM has ended"):
+        follow._wait(time.monotonic())
+
+
 def test_an_update_that_does_not_end_is_trouble_and_a_long_first_one_is_not(spark: SparkSession, tmp_path: Path) -> None:
     follow = Follow(spark, {"default": SHOP}, tmp_path / "out")
     follow._began = time.monotonic() - STALE_S - 5

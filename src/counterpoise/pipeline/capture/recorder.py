@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,16 +37,9 @@ class Recorder(Recording):
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        out: str | Path,
-        schedule: Schedule,
-        report: Callable[[Status], None] | None = None,
-        *,
-        stopped: threading.Event | None = None,  # The event that `stop` sets
+        self, settings: Settings, out: str | Path, schedule: Schedule, report: Callable[[Status], None] | None = None
     ) -> None:
         super().__init__(settings, out, schedule, report)
-        self._stop = stopped or self._stop
         self._at: dict[Partition, int] = {}
         self._goal: dict[Partition, int] = {}
         self._groups: set[bytes] = set()

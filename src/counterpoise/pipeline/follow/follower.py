@@ -159,9 +159,13 @@ class Follow:
 
     def _wait(self, until: float) -> None:
         """Return at this time or at `stop`; raise OSError if the JVM has ended, which an update without news would not see."""
-        while (left := until - time.monotonic()) > 0 and not self._stopped.wait(min(left, _POLL_S)):
+        while not self._stopped.is_set():
             if jvm_ended(self._spark):
                 raise OSError("Spark's JVM has ended")
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            self._stopped.wait(min(left, _POLL_S))
 
     def _cancel(self) -> None:
         self.status.doing = "stopping"

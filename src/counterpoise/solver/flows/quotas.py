@@ -25,23 +25,23 @@ __all__ = ["Capacities", "Quotas", "quotas_of"]
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """Capacities of the members, and units that they hold already; the same for every split into blocks."""
+    """Capacities of the members and their pinned units; the same for every split into blocks."""
 
     capacity: Int64 | None = None  # int64[M]; None: all equal
     # int64[M]: units a member keeps in any case (they count for the balance and are not assigned); None: none
-    held: Int64 | None = None
+    pinned: Int64 | None = None
 
     @classmethod
-    def of(cls, capacity: Int64, held: Int64 | None = None) -> Self:
+    def of(cls, capacity: Int64, pinned: Int64 | None = None) -> Self:
         """Capacities of a problem; equal ones are None, because they need no bisection."""
-        return cls(capacity if bool((capacity[1:] != capacity[:-1]).any()) else None, held)
+        return cls(capacity if bool((capacity[1:] != capacity[:-1]).any()) else None, pinned)
 
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
     """The balanced loads of every block."""
 
-    floor: Int64  # int64[M]: units a member takes at least, beside those it holds; 0 outside every block
+    floor: Int64  # int64[M]: units a member takes at least, beside its pinned ones; 0 outside every block
     candidate: npt.NDArray[np.bool_]  # bool[M]: who may take one unit more
     ceiling_slots: Int64  # int64[B]: how many of a block's candidates take one more
 
@@ -53,12 +53,12 @@ def quotas_of(
 ) -> Quotas:
     """Floors, candidates and ceiling slots if the members of each block b take ``units[b]`` units.
 
-    O(M) with equal capacities and nothing held; otherwise O(M log(units * capacity**2)), exact integers throughout.
+    O(M) with equal capacities and nothing pinned; otherwise O(M log(units * capacity**2)), exact integers throughout.
     """
     inside = block >= 0
     everybody = bool(inside.all())
     members = np.bincount(block if everybody else block[inside], minlength=len(units))
-    if capacities.capacity is None and capacities.held is None:
+    if capacities.capacity is None and capacities.pinned is None:
         each, ceiling_slots = np.divmod(units, np.maximum(members, 1))
         floor, candidate = each[block], (ceiling_slots > 0)[block]
         if everybody:
@@ -81,14 +81,14 @@ def _by_marginal_cost(units: int, who: npt.NDArray[np.intp], capacities: Capacit
     cost. Python integers are used if 64 bits may not be enough.
     """
     capacity = np.ones(len(who), np.int64) if capacities.capacity is None else capacities.capacity[who]
-    held = np.zeros(len(who), np.int64) if capacities.held is None else capacities.held[who]
+    pinned = np.zeros(len(who), np.int64) if capacities.pinned is None else capacities.pinned[who]
     scale = int(capacity.max()) ** 2
-    high = 2 * (units + int(held.max())) * scale
+    high = 2 * (units + int(pinned.max())) * scale
     if (high + scale) * int(capacity.max()) >= 2**62:
-        capacity, held = capacity.astype(object), held.astype(object)
+        capacity, pinned = capacity.astype(object), pinned.astype(object)
 
     def taken(cost: int) -> Int64:
-        return np.maximum((cost * capacity + scale) // (2 * scale) - held, 0)  # type: ignore[no-any-return]
+        return np.maximum((cost * capacity + scale) // (2 * scale) - pinned, 0)  # type: ignore[no-any-return]
 
     low = 0
     while low < high:
