@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import Progress
 
-from counterpoise.cli.task_column import TaskColumn
+from counterpoise.cli.audit_command import TaskColumn
 from counterpoise.pipeline import session
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -11,14 +12,14 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from counterpoise.cli.audit_follow import follow
 from counterpoise.cli.audit_options import check_together, policy_of
 from counterpoise.cli.capture_command import words_of
 from counterpoise.cli.inputs import FiniteRange, cluster_settings, need, strategy_names
 from counterpoise.cli.render import console
-from counterpoise.cli.task_column import TaskColumn
 from counterpoise.errors import CaptureError, OptionError
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.recording import Status
     from counterpoise.pipeline.capture.settings import Settings
 
-__all__ = ["command"]
-
+__all__ = ["TaskColumn", "command"]
 
 _FAIL_ON: dict[str, tuple[str, ...]] = {
     "notice": ("critical", "warning", "notice"),
@@ -254,3 +254,28 @@ def _moment(text: str | None, option: str) -> datetime | None:
     from counterpoise.pipeline.source.scope import parse_time
 
     return None if text is None else parse_time(text, option)
+
+
+class TaskColumn(ProgressColumn):
+    """A column of progress: tasks of Spark's running stages, their rate, and the time left; nothing on a remote server.
+
+    Counts are asked from Spark twice a second.
+    """
+
+    max_refresh = 0.5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stages: tuple[int, ...] = ()
+        self._first, self._since = 0, 0.0
+
+    def render(self, task: Task) -> Text:
+        """The text for now; rate and time left count the tasks that ended since these stages were first seen."""
+        from counterpoise.pipeline.session import running_tasks
+
+        stages, done, total = running_tasks()
+        if stages != self._stages:
+            self._stages, self._first, self._since = stages, done, time.monotonic()
+        ended, seconds = done - self._first, time.monotonic() - self._since
+        rest = f", {ended / seconds:.1f} a second, {(total - done) * seconds / ended:.0f} s left" if ended and seconds else ""
+        return Text(f"{done} of {total} tasks{rest}" if total else "", style="progress.remaining")

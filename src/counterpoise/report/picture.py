@@ -20,8 +20,7 @@ __all__ = ["draw", "draw_lag", "lane"]
 _HEAD, _MARKS, _TOPIC, _LAG, _LANE = 20, 24, 19, 58, 32
 _STRIPS = 4
 _LETTER_WIDTH = 15
-_CHARACTER = 6.2
-"""Width of a character of a state's name, at most, in the drawing's units."""
+_CHARACTER = 6.2  # Width of a character of a state's name, at most, in the drawing's units
 _SHAPES = {
     "join": "up",
     "leave": "down",

@@ -159,13 +159,11 @@ class Follow:
 
     def _wait(self, until: float) -> None:
         """Return at this time or at `stop`; raise OSError if the JVM has ended, which an update without news would not see."""
-        while not self._stopped.is_set():
+        while not self._stopped.wait(max(0.0, min(_POLL_S, until - time.monotonic()))):
             if jvm_ended(self._spark):
                 raise OSError("Spark's JVM has ended")
-            left = until - time.monotonic()
-            if left <= 0:
+            if time.monotonic() >= until:
                 return
-            self._stopped.wait(min(left, _POLL_S))
 
     def _cancel(self) -> None:
         self.status.doing = "stopping"

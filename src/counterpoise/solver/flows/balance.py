@@ -40,8 +40,7 @@ class Blocks:
 
 def single_block(classes: Classes, units: Int64) -> Blocks:
     """All members in one block: the true one if a flow takes all units."""
-    member_classes = np.zeros(classes.n_member_classes, np.int64)
-    return _blocks(classes, np.zeros(classes.n_topic_classes, np.int64), member_classes, 1, units)
+    return _blocks(classes, np.zeros(classes.n_topic_classes, np.int64), np.zeros(classes.n_member_classes, np.int64), 1, units)
 
 
 def plausible(classes: Classes, units: Int64, quotas: Quotas) -> bool:
