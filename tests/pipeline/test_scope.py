@@ -290,3 +290,10 @@ def test_options_that_do_not_go_together_are_reported_before_spark_starts(shop: 
         result = CliRunner().invoke(app, ["audit", *words, "--out", str(tmp_path / "out")])
         assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["groups", "topics"])
+def test_one_text_for_the_patterns_is_refused(name: str) -> None:
+    """Each of its letters would be a pattern, and ``*`` among them the pattern of all."""
+    with pytest.raises(OptionError, match=rf"{name}: expected a tuple of patterns, got one text: give \('bi-\*',\)"):
+        AuditScope(**{name: "bi-*"})  # type: ignore[arg-type]

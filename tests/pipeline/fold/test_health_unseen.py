@@ -42,3 +42,10 @@ def test_there_is_trouble_only_if_it_lasts_while_there_are_samples(trouble: str,
     rows = [row for row in folded(history(trouble, resumes)).health.values() if row["scope"] == "partition"]
     found = [(row["state"], row["detected"].timestamp() <= UP + 60) for row in rows if row["state"] not in ("ok", "catching_up")]
     assert found == ([(trouble, True)] * len(PLACES) if resumes == END else [])
+
+
+def test_a_group_whose_members_left_before_the_first_sample_is_unowned() -> None:
+    events: list[Event] = [owned(0, 0), *(Commit(10 * SECOND, "g", place, 5, None) for place in EVERYWHERE), owned(20, None)]
+    events += [Sample(second * SECOND, (3 * second,) * len(PLACES), (0,) * len(PLACES)) for second in range(100, 300, 5)]
+    rows = [row for row in folded(History(tuple(events), None, None)).health.values() if row["scope"] == "partition"]
+    assert {row["state"] for row in rows if row["open"]} == {"unowned"}

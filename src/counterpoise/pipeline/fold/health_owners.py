@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, first_of_runs, last_at, widened
+from counterpoise.pipeline.arrays import Bool, Columns, first_of_runs, last_at
 from counterpoise.pipeline.fold.health_rules import HOUR, RECORDS, SEVERAL
 from counterpoise.pipeline.scan.aggregation import NEVER
 
@@ -54,10 +54,8 @@ class Owners(Columns):
 
 
 def owners_at(parts: PartitionStates, was: Seen, rows: Samples) -> Owners:
-    """The owners at samples, which are sorted by key and time; updates `parts.owned_since` and `parts.busy`. O(n log n)."""
+    """The owners at samples, which are sorted by key and time; updates `parts.busy`. O(n log n)."""
     group, owned = parts.keys.group[rows.key], rows.owner >= 0
-    parts.owned_since = widened(parts.owned_since, len(parts.names.groups), NEVER)
-    np.minimum.at(parts.owned_since, group[owned], rows.time[owned])
     first = first_of_runs(rows.key)
     before = np.where(first, was.committed[rows.key], np.roll(rows.committed, 1))
     ended = np.where(first, was.end[rows.key], np.roll(rows.end, 1))

@@ -113,7 +113,7 @@ class PartitionStates:
     step_group, step_time : int64
         Distinct times of steps, by group: those for which rows of lag may still be computed.
     n_steps, third_step, owned_since : int64
-        By group: the number of its steps, the time of the third, and that of the first sample with an owner.
+        By group: the number of its steps, the time of the third, and that of the first that assigns a partition.
     health : float64
         The matrix of `health_state`, one column per key.
     units : Units
@@ -155,6 +155,8 @@ class PartitionStates:
         span_group = steps.group[spans.step]
         group, topic = _codes(commits["group_id"], names.groups), _codes(commits["topic"], names.topics)
         topic_id = _codes(commits["topic_id"], names.ids).astype(np.int32)
+        self.owned_since = widened(self.owned_since, len(names.groups), NEVER)
+        np.minimum.at(self.owned_since, span_group, spans.time)
         places = [
             np.concatenate(columns)
             for columns in (

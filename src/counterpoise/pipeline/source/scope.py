@@ -37,7 +37,7 @@ class AuditScope:
     Raises
     ------
     OptionError
-        The window is empty, the policy is unknown, or the headroom is not between 0 and 10.
+        The patterns are one text, the window is empty, the policy is unknown, or the headroom is not between 0 and 10.
     """
 
     groups: tuple[str, ...] = ()
@@ -49,6 +49,9 @@ class AuditScope:
     policy: Policy = NO_POLICY
 
     def __post_init__(self) -> None:
+        for name in ("groups", "topics"):
+            if isinstance(patterns := getattr(self, name), str):
+                raise OptionError(f"{name}: expected a tuple of patterns, got one text: give ({patterns!r},)")
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise OptionError(
                 f"from {self.since.isoformat()} to {self.until.isoformat()} is no window: the first must be earlier"
