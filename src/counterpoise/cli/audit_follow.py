@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -94,7 +95,7 @@ def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) 
     schedule = Schedule(flush=FLUSH_S, sample=SAMPLE_S)
     # Catch up first: the audit needs something to read, and errors of the cluster appear before Spark starts.
     try:
-        with stopped_by_signals(_interrupt):
+        with stopped_by_signals(partial(signal.default_int_handler, signal.SIGINT, None)):  # raises KeyboardInterrupt
             Recorder(settings, folder, schedule).run(follow=False)
     except KeyboardInterrupt:
         stopped.set()
@@ -122,10 +123,6 @@ def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) 
     finally:
         recorder.stop()
         thread.join()
-
-
-def _interrupt() -> None:
-    raise KeyboardInterrupt
 
 
 @contextmanager

@@ -87,8 +87,7 @@ def _quotas(problem: Problem, members: Int32, units: int, claims: Int64, *, pinn
     """How many partitions each member gets."""
     capacities, n = Capacities.of(problem.capacity, claims if pinned else None), problem.n_members
     if capacities.capacity is None and not pinned and len(members) == n:
-        each, ceiling_slots = divmod(units, n)
-        return _with_ceiling(np.full(n, each), claims, ceiling_slots)
+        return _with_ceiling(np.full(n, units // n), claims, units % n)
     block = np.full(n, -1, np.int64)
     block[members] = 0
     held, claims = (claims, np.zeros_like(claims)) if pinned else (np.zeros_like(claims), claims)
