@@ -142,5 +142,5 @@ def app(debug: bool) -> None:
     """Who gets which partition in a Kafka consumer group: planned, proven, audited.
 
     Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input, 3 unexpected error (a full disk, or a fault to
-    report), 130 interrupted.
+    report), 130 interrupted, 141 the reader of the output has ended.
     """
