@@ -65,6 +65,8 @@ def loads(members: Fleet) -> dict[str, int]:
     return {name: len(members.owned(name)) for name in members.processes}
 
 
+PATIENT_MS = 30_000
+"""A session that no stall of a busy machine ends, where no member crashes: the leader stays."""
 OLD = ["kafka-python-2.2.0", "kafka-python-2.3.0", "aiokafka-0.12.0"]
 
 
@@ -74,7 +76,7 @@ def test_the_oldest_versions_share_a_group_with_java_and_lead_it(broker: Broker,
     topic = topic_of(broker, 12)
     # 2.2.0 leads only: as a follower its heartbeats may stay switched off after a join, see docs/clients.md.
     order = [first, *(each for each in OLD[1:] if each != first)]
-    with fleet(broker, tmp_path, topic) as members:
+    with fleet(broker, tmp_path, topic, session_ms=PATIENT_MS) as members:
         for version in order:
             kind = version.rpartition("-")[0].replace("-", "_")
             members.start(version, kind, ["StickyAssignor"], [topic], client=ROOT / ".oldest" / version)
@@ -100,7 +102,7 @@ def test_the_first_version_that_cooperates_shares_a_group_with_java(broker: Brok
     """kafka-python 3.0.0, Java and the newest kafka-python under cooperative-sticky: what stays does not stop."""
     topic = topic_of(broker, 12)
     names = {"kafka-python-3.0.0": "kafka_python", "java": "java", "newest": "kafka_python"}
-    with fleet(broker, tmp_path, topic) as members:
+    with fleet(broker, tmp_path, topic, session_ms=PATIENT_MS) as members:
         for name in sorted(names, key=lambda each: each != first):
             client = ROOT / ".oldest" / name if name == "kafka-python-3.0.0" else None
             before = {each: members.owned(each) for each in members.processes}
@@ -128,7 +130,7 @@ STATIC_LONG = [
 def test_a_static_member_comes_back_to_what_it_had(broker: Broker, tmp_path: Path, kind: str, strategy: str, back: str) -> None:
     """Killed and started again within its session, a follower or the leader: no rebalance, the same partitions."""
     topic = topic_of(broker, 6)
-    with fleet(broker, tmp_path, topic, session_ms=30_000) as members:
+    with fleet(broker, tmp_path, topic, session_ms=PATIENT_MS) as members:
         for name in ("one", "two"):
             members.start(name, kind, [strategy], [topic], config={"group_instance_id": name})
             members.wait_settled(topic, 6)
@@ -147,7 +149,7 @@ def test_a_static_member_comes_back_to_what_it_had(broker: Broker, tmp_path: Pat
 @pytest.mark.parametrize("kind", ["kafka_python", "aiokafka"])
 def test_a_pattern_takes_in_a_topic_that_comes_later(broker: Broker, tmp_path: Path, kind: str) -> None:
     topic = topic_of(broker, 4)
-    with fleet(broker, tmp_path, topic) as members:
+    with fleet(broker, tmp_path, topic, session_ms=PATIENT_MS) as members:
         for name in ("one", "two"):
             members.start(name, kind, ["StickyAssignor"], [], pattern=f"^{topic}(-more)?$")
         members.wait_settled(topic, 4)
@@ -165,7 +167,7 @@ def test_a_weight_counts_with_our_leader_and_is_harmless_to_others(
 ) -> None:
     """Led by Java or librdkafka a member of weight 2 is one like any other; led by ours it has twice the load."""
     topic = topic_of(broker, 12)
-    with fleet(broker, tmp_path, topic) as members:
+    with fleet(broker, tmp_path, topic, session_ms=PATIENT_MS) as members:
         members.start(foreign, foreign, [strategy], [topic])
         members.wait_settled(topic, 12)
         members.start("heavy", "kafka_python", [strategy], [topic], options={"capacity": 2})
@@ -190,7 +192,7 @@ SHRINKING_LONG = [
 def test_a_topic_made_again_smaller_is_shared_anew(broker: Broker, tmp_path: Path, strategy: str, kinds: list[str]) -> None:
     """Deleted and created with fewer partitions while everybody runs: the claims on what is gone do no harm."""
     topic = topic_of(broker, 8)
-    with fleet(broker, tmp_path, topic) as members:
+    with fleet(broker, tmp_path, topic, session_ms=PATIENT_MS) as members:
         for kind in kinds:
             members.start(kind, kind, [strategy], [topic])
             members.wait_settled(topic, 8)
@@ -212,7 +214,7 @@ def test_a_librdkafka_leader_assigns_what_is_gone_until_ours_lead(broker: Broker
     """It shares what there is, and leaves vanished partitions with whoever claims them. Ours drop such claims."""
     topic = topic_of(broker, 8)
     there = {f"{topic}-{index}" for index in range(4)}
-    with fleet(broker, tmp_path, topic) as members:
+    with fleet(broker, tmp_path, topic, session_ms=PATIENT_MS) as members:
         for kind in ["confluent", *others]:
             members.start(kind, kind, ["CooperativeStickyAssignor"], [topic])
             members.wait_settled(topic, 8)
@@ -353,7 +355,7 @@ def test_lag_decides_on_a_live_group(broker: Broker, tmp_path: Path, kind: str) 
     for number in range(400):
         producer.produce(topic, str(number).encode(), partition=number % 2)
     assert producer.flush(30) == 0
-    with fleet(broker, tmp_path, topic, session_ms=30_000) as members:
+    with fleet(broker, tmp_path, topic, session_ms=PATIENT_MS) as members:
         settings: dict[str, Any] = {"live_lag": True, "idle": True}
         members.start("one", kind, ["LagStickyAssignor"], [topic], **settings)
         members.wait_settled(topic, 4)

@@ -18,7 +18,7 @@ import pyspark
 
 from tests.java import java_home
 
-__all__ = ["Cluster", "free_port", "standalone"]
+__all__ = ["SETTINGS", "Cluster", "free_port", "standalone"]
 
 SPARK = Path(pyspark.__file__).parent
 _WAIT_S = 600
@@ -26,7 +26,7 @@ _QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialG
 _DAEMON = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": _QUICK}
 """For master and workers alone: a server of Spark Connect would take them too, before ``spark.driver.memory``."""
 _HERE = ("--host", "127.0.0.1", "--webui-port", "0")
-_SETTINGS = {
+SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "1g",
     "spark.driver.host": "127.0.0.1",
@@ -79,7 +79,7 @@ class Cluster:
     def submit(self, *words: str, **settings: str) -> list[str]:
         """The command line of ``spark-submit`` to this cluster."""
         given = {name.replace("_", "."): value for name, value in settings.items()}
-        conf = [word for pair in (_SETTINGS | given).items() for word in ("--conf", "=".join(pair))]
+        conf = [word for pair in (SETTINGS | given).items() for word in ("--conf", "=".join(pair))]
         return [str(SPARK / "bin" / "spark-submit"), "--master", self.master, *conf, *words]
 
     @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.spark_cluster import Cluster, free_port
+from tests.pipeline.spark_cluster import SETTINGS, Cluster, free_port
 from tests.pipeline.test_pages import ROOT, text
 
 pytestmark = pytest.mark.spark
@@ -22,14 +22,21 @@ FOUND = "4 groups made 27 rebalances"
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A folder with a capture where the pages have one."""
+    """A folder with a capture where the pages have one, and Spark's settings of the tests."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    configure(tmp_path)
     (tmp_path / "captures").mkdir()
     (tmp_path / "captures" / "prod").symlink_to(ROOT / "tests" / "data" / "recorded" / "kip848")
     made = Cluster(tmp_path)
     yield made
     for name in made.running:
         made.stop(name)
+
+
+def configure(folder: Path, *more: str) -> None:
+    lines = [*(f"{name} {value}" for name, value in SETTINGS.items() if name != "spark.log.level"), *more]
+    (folder / "spark-defaults.conf").write_text("\n".join(lines), encoding="utf-8")
 
 
 def commands(page: str) -> list[str]:
@@ -59,8 +66,7 @@ def test_an_audit_is_submitted_and_is_the_client_of_a_server(machine: Cluster) -
 def test_an_audit_into_a_catalog(machine: Cluster) -> None:
     (audit,) = commands("docs/catalogs.md")
     hive = re.findall(r"^ {4}(spark\.sql\.catalogImplementation .*)", text("docs/catalogs.md"), re.MULTILINE)
-    (machine.folder / "spark-defaults.conf").write_text("\n".join(hive), encoding="utf-8")
-    settings = {"SPARK_CONF_DIR": str(machine.folder)}
-    code = machine.run("audit", shell(audit.replace("lake.audits", "default"), machine), settings)
+    configure(machine.folder, *hive)
+    code = machine.run("audit", shell(audit.replace("lake.audits", "default"), machine))
     assert (code, FOUND in machine.text("audit")) == (1, True), machine.text("audit")
     assert list(machine.folder.glob("spark-warehouse/prod_rebalances/cluster=default/date=*/*.parquet"))
