@@ -175,3 +175,12 @@ def test_one_name_is_no_list_of_strategies() -> None:
     for compared in (lambda: compare(PAIR, "sticky"), lambda: simulate("scale-out", "sticky")):
         with pytest.raises(OptionError, match="strategies: expected a list of names, not 'sticky'"):
             compared()
+
+
+def test_a_round_of_another_client_is_checked_by_the_laws_asked_for() -> None:
+    """A mapping without a protocol; the partition that moves is still held."""
+    group = Group({"t": 2}, [Member("a", ["t"], {"t": [0, 1]}), Member("b", ["t"])])
+    laws = ["valid", "withheld", "added-and-revoked"]
+    assert verify(group, {"a": {"t": [0]}, "b": {}}, laws) == []
+    found = verify(group, {"a": {"t": [0]}, "b": {"t": [1]}}, laws)
+    assert [fault.law for fault in found] == ["withheld", "added-and-revoked"]

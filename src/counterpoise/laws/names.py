@@ -36,8 +36,8 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     group : Group
     plan : Plan, WrittenPlan, or mapping of member id to topic to partition indices
         A mapping is read as the target: the owners in the end. (Pass a cooperative plan itself: its `assignment` leaves
-        out what is withheld.) A plan is checked by its target, by the figures about lag that it carries, and under the
-        cooperative protocol by what it hands out now.
+        out what is withheld.) A plan is checked by its target, by the figures about lag that it carries, and by what it hands
+        out now, under the cooperative protocol or if `laws` asks for that; then a mapping is what is handed out now, too.
     laws : iterable of str, optional
         Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
         that does not promise balance (range, say) may well fail `balanced`: that answers the question "is this plan
@@ -78,11 +78,11 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     if "counts" in wanted:
         found += count_band(problem, target, options=whole.options if whole else None, words=words)
     if whole is None:
-        return found + (lag(problem, target, words=words) if "lag" in wanted else [])
-    if (laws is None or "lag" in wanted) and not any(fault.law == "balanced" for fault in found):
+        found += lag(problem, target, words=words) if "lag" in wanted else []
+    elif (laws is None or "lag" in wanted) and not any(fault.law == "balanced" for fault in found):
         found += _lag_faults(group, whole, target, words, limited="lag" in wanted)
-    if whole.protocol != "eager":
-        handed, faults = owners_or_faults(group, whole, now=True)
+    if laws is not None or (whole is not None and whole.protocol != "eager"):
+        handed, faults = owners_or_faults(group, plan, now=True)
         found += [fault for fault in faults if fault.law in wanted]
         if not faults and "withheld" in wanted:
             found += withheld(problem, target, handed, words=words)
