@@ -97,7 +97,7 @@ def tables(figures: dict[str, Any]) -> str:
 
 
 def _elsewhere(figures: dict[str, Any]) -> str:
-    head = ["rules", "troubles found", "groups with a false alarm", "only while the broker restarted"]
+    head = ["rules", "troubles found", "groups with a false alarm", "more, while the broker restarted"]
     rows = [head, ["---"] * len(head)]
     for name, one in figures["rules"].items():
         accused = (str(len(one[of])) for of in ("accused", "accused_at_restart"))
