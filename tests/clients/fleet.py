@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -122,13 +123,14 @@ class Fleet:
         process.wait()
 
     def replace_stuck(self) -> None:
-        """Kill and start again librdkafka members that do not find the coordinator, as their operator would.
+        """Kill and start again librdkafka members that do not find the coordinator, as their operator would; each is a warning.
 
-        When a broker restarts, one of some thousand blocks in a synchronous commit and never rejoins.
+        When a broker restarts, one member in a thousand or more hangs in a synchronous commit and never rejoins.
         """
         for name in [name for name in self.processes if self.kinds[name] == "confluent"]:
             log = self.folder / f"{name}.log"
             if _NO_COORDINATOR.search(log.read_text(errors="replace")):
+                warnings.warn(f"a librdkafka member hangs: {name} of {self.group} was started again", stacklevel=2)
                 self.kill(name)
                 log.rename(log.with_suffix(".stuck"))
                 self._again[name]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,5 +25,6 @@ def test_a_librdkafka_member_without_a_coordinator_is_replaced(kind: str, said: 
         members.start("a", kind, ["CooperativeStickyAssignor"], ["t"])
         first = members.processes["a"]
         (tmp_path / "a.log").write_text(said)
-        members.replace_stuck()
+        with pytest.warns(UserWarning, match="a of g was started again") if replaced else nullcontext():
+            members.replace_stuck()
         assert (members.processes["a"] is not first, first.poll() is not None) == (replaced, replaced)

@@ -1,8 +1,8 @@
 """Commands of README.md and docs that need a cluster run against a broker, and print what is expected of them.
 
-Replaced: addresses, paths, buckets, Kafka's scripts by their classes, captures from elsewhere by examples/shop, a thousandth of
-the synthetic records, and with `--follow` the seconds between files. What NEEDS_MORE names is in test_spark_pages.py: catalogs
-and a Spark cluster.
+Replaced: addresses, paths, buckets, Kafka's scripts by their classes, captures from elsewhere by examples/shop, synthetic
+records by a thousandth, and with `--follow` the seconds between files. Of NEEDS_MORE, catalogs and a
+Spark cluster are in test_spark_pages.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ EXPECTED = {  # By the beginning of a command: what it prints, or writes into th
     "kafka-dump-log": '"group":"orders","topic":"orders","partition":3',
     "counterpoise doctor": "__consumer_offsets +ok +can be read",
     r"counterpoise audit (--follow|history --follow)": "following: 1 updates, 1 groups",
-    r"counterpoise audit (history (?!--follow)|dump\.txt|--bootstrap)": r"(?s)1 group made \d+ rebalance.* 4 of them commits; 0 ",
+    r"counterpoise audit (history (?!--follow)|dump\.txt|--bootstrap)": (
+        r"(?s)1 group made \d+ rebalance.* 4 of them commits; 0 unreadable"
+    ),
     "counterpoise audit (shop --anon|examples/shop|captures/prod|s3:)": "30 groups made 125 rebalances",
     "counterpoise audit captures/east captures/west": "34 groups made 152 rebalances",
     "counterpoise audit shop --group": "2 groups made 9 rebalances",
