@@ -66,7 +66,7 @@ def loads(members: Fleet) -> dict[str, int]:
 
 
 PATIENT_MS = 30_000
-"""A session that no stall of a busy machine ends, where no member crashes: the leader stays."""
+"""The session in tests without a crash: no stall of a busy machine ends it, so the leader stays."""
 OLD = ["kafka-python-2.2.0", "kafka-python-2.3.0", "aiokafka-0.12.0"]
 
 

@@ -257,7 +257,7 @@ def _moment(text: str | None, option: str) -> datetime | None:
 
 
 class TaskColumn(ProgressColumn):
-    """A column of progress: tasks of Spark's running stages, their rate, and the time left; nothing on a remote server.
+    """A column of progress: tasks of Spark's running stages, their rate, and the time left; empty with Spark Connect.
 
     Counts are asked from Spark twice a second.
     """
@@ -270,7 +270,7 @@ class TaskColumn(ProgressColumn):
         self._first, self._since = 0, 0.0
 
     def render(self, task: Task) -> Text:
-        """The text for now; rate and time left count the tasks that ended since these stages were first seen."""
+        """The text for now; rate and time left count Spark's tasks that ended since these stages were first seen."""
         from counterpoise.pipeline.session import running_tasks
 
         stages, done, total = running_tasks()

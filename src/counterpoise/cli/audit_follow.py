@@ -36,7 +36,7 @@ def follow(
     pace: tuple[float, float],
     **options: Any,
 ) -> None:
-    """Follow `captures` until SIGTERM or Ctrl-C; with `settings`, also record that cluster into the only one of them.
+    """Follow `captures` until SIGTERM or Ctrl-C; with `settings`, also record that cluster into the only capture.
 
     `pace` has the seconds between two reads of the captures, and between two reports; metrics are served at `address`.
     """
@@ -81,9 +81,9 @@ def follow(
 
 @contextmanager
 def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) -> Iterator[Callable[[], None]]:
-    """Record the cluster into `folder` within the block; yields a function that raises if recording has failed.
+    """Record what there is into `folder`, then go on within the block; yields a function: CaptureError if that has failed.
 
-    A signal while it records what there is ends that at once and sets `stopped`.
+    A signal before the block ends the recording at once and sets `stopped`.
     """
     if settings is None:
         yield lambda: None

@@ -37,7 +37,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     plan : Plan, WrittenPlan, or mapping of member id to topic to partition indices
         A mapping is read as the target: the owners in the end. (Pass a cooperative plan itself: its `assignment` leaves
         out what is withheld.) A plan is checked by its target, by the figures about lag that it carries, and by what it hands
-        out now, under the cooperative protocol or if `laws` asks for that; then a mapping is what is handed out now, too.
+        out now, under the cooperative protocol or if `laws` are given; then a mapping is read as both.
     laws : iterable of str, optional
         Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
         that does not promise balance (range, say) may well fail `balanced`: that answers the question "is this plan

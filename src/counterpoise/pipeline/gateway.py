@@ -90,12 +90,11 @@ os.register_at_fork(after_in_child=lambda: _FORKS_IGNORE_SIGTERM.get() and signa
 
 @contextmanager
 def sigterm_deferred() -> Iterator[None]:
-    """Within the context SIGTERM waits: it is raised for the handler from before when the context ends.
+    """Within the context SIGTERM waits: the handler from before receives it when the context ends.
 
-    Threads started here block SIGTERM for good, so that the main thread receives it. A JVM that PySpark starts here ignores it,
-    because a service manager sends SIGTERM to all processes at once, and work is lost if the JVM ends first. Blocked is not
-    enough: a JVM unblocks it. So children that this thread forks ignore it; `subprocess` forks if it is given a `preexec_fn`, and
-    PySpark gives one.
+    Threads started inside block SIGTERM for good, so that the main thread receives it. Children that this thread forks inside
+    ignore it (blocking is not enough: a JVM unblocks it), because a service manager sends SIGTERM to all processes at once, and
+    work is lost if the JVM ends first. PySpark's JVM is forked: `subprocess` forks if it is given a `preexec_fn`.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     received: list[int] = []

@@ -187,7 +187,7 @@ def test_whatever_an_update_raises_if_the_jvm_has_ended_the_exit_code_is_3(
     assert exit_code_of(raised.value) == 3
 
 
-def test_that_the_jvm_has_ended_is_noticed_even_if_nothing_new_takes_as_long_as_the_trigger(
+def test_that_the_jvm_has_ended_is_noticed_even_if_an_idle_update_uses_up_the_trigger(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda _: True)

@@ -7,7 +7,7 @@ __all__ = ["FEW", "GROWS", "HOUR", "LEAST", "MANY", "PURGED_BY_STREAMS", "RECENT
 LEAST = 30_000_000
 """The least patience (docs/definitions.md), in microseconds: how long records may wait without progress."""
 HOUR = 3_600_000_000
-"""Microseconds. Unread data that is deleted within this time is being lost; a member counts as busy for at most this time."""
+"""Microseconds. Unread data that is due for deletion in less is being lost; a member counts as busy for at most this time."""
 FEW = 2
 """A value within this factor of the usual one is usual."""
 RECENT = 4

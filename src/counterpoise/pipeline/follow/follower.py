@@ -27,10 +27,10 @@ _POLL_S = 0.25
 STALE_S = 600.0
 """Seconds after which an update that has not ended is trouble; the first update of a start may take longer."""
 _SIGTERM_S = 1.0
-"""Seconds that an update which failed waits for `stop`: SIGTERM goes to all processes at once, and may end a worker first."""
+"""Seconds that an update which failed waits for `stop`: SIGTERM goes to all processes, and may end a Python worker first."""
 _JOBS = "counterpoise-follow"
 _ERROR = re.compile(r"(?!java\.|org\.|py4j\.|pyspark\.)[\w.]+(Error|Exception)\b")
-"""The beginning of the last line of a Python traceback."""
+"""The last line of a Python traceback, if its error is not of Java or Spark."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Follow:
             self._wait(start + self._pace.trigger)
 
     def _wait(self, until: float) -> None:
-        """Return at this time or at `stop`; raise OSError if the JVM has ended, which an update without news would not see."""
+        """Return at this time or at `stop`; OSError if the JVM has ended, which an update that finds nothing new does not ask."""
         while not self._stopped.wait(max(0.0, min(_POLL_S, until - time.monotonic()))):
             if jvm_ended(self._spark):
                 raise OSError("Spark's JVM has ended")

@@ -48,8 +48,8 @@ MOST_CELLS = 16_000_000
 FEW_SUBSCRIBERS = 4
 """With fewer per topic the network is sparse: flows are small, paths are long, and members are seldom in one block."""
 LAYERS_PER_TOPIC = 3
-"""With more layers (one unit for each of a set of members), few members take many partitions of a topic each, and flows are
-faster."""
+"""With 500 layers more than this (a layer: one unit for each of a set of members), few members take many partitions of a topic
+each, and flows are faster."""
 MOST_FLOORS = 64
 """With more different floors, flows are used: each topic looks at the set of members of each floor."""
 MOST_HANDOVERS = 5_000
@@ -173,9 +173,9 @@ def _too_much(left: list[int], count: list[int], state: QuotaState) -> bool:
 
 
 def _fits(subscribers: list[int], units: list[int], count: list[int], quotas: _BlockQuotas) -> bool:
-    """Whether members can hold all topics with exactly these subscribers, for each set of subscribers: necessary, not sufficient.
+    """Whether each set of subscribers can hold all topics that have exactly this set: necessary, not sufficient.
 
-    If all topics have few units the answer is yes without the sums; then a wrong answer only costs time.
+    If all topics have few units, the answer is yes without the sums; a wrong yes only costs time.
     """
     least = min(quotas.members, default=0)
     if max(units) <= min(count) * least and len(set(subscribers)) == len(subscribers):
@@ -215,7 +215,7 @@ def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: B
     """Move claims from members above their quotas, and assign the units left; moved claims become UNOWNED in `owner`.
 
     False if a unit finds no place, or the limit of visits is reached. Mostly claims go directly to members below their quotas:
-    then only those of members above are read.
+    then only claims of members above are read.
     """
     givers = np.zeros(problem.n_members + 1, np.bool_)  # the last entry is for UNOWNED
     givers[each_bit(everybody(excess))] = True

@@ -6,8 +6,8 @@ has the marginal cost ``(2j - 1) / capacity``, so the optimum takes the cheapest
 equal capacities the floor is N div m and there are N mod m ceiling slots. This is Webster's apportionment; see Frank & Murota,
 *Decreasing minimization on M-convex sets*, for why one marginal cost suffices inside a block.
 
-A *unit* is one partition to assign, whichever it is. A *candidate* has a unit at exactly the last marginal cost. The *quota* of a
-member is its floor, plus one if it is given a ceiling slot; *slack* is what it holds below the quota, *excess* above it.
+A *unit* is one partition, whichever it is. The next unit of a *candidate* has exactly the last marginal cost. The *quota* of a
+member is its floor, plus one if it is given a ceiling slot; *slack* is what it lacks of the quota, *excess* what it has above it.
 """
 
 from __future__ import annotations
