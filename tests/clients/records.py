@@ -82,8 +82,12 @@ class GroupHistory:
 
 
 def group_history(broker: Broker, group: str, *, with_commits: bool = False) -> GroupHistory:
-    """Read the group's partition of the offsets topic from its beginning to its end; commits are most of it."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": f"reader-of-{group}", "enable.auto.commit": False})
+    """Read the group's partition of the offsets topic from its beginning to its end; commits are most of it.
+
+    Uncommitted records too: a transaction that another test left open would hide all that follows it in the partition.
+    """
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": f"reader-of-{group}", "enable.auto.commit": False}
+    consumer = Consumer({**settings, "isolation.level": "read_uncommitted"})
     generations: list[Generation] = []
     commits: dict[str, list[int]] = defaultdict(list)
     place = TopicPartition("__consumer_offsets", partition_of(group), OFFSET_BEGINNING)
