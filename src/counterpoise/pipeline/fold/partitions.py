@@ -58,7 +58,7 @@ class Keys(Columns):
         The begin of the present window (see `sizing`; -NEVER: none), and of the row of lag then: member, newest committed offset
         (-1: none), time of its commit, end of the log.
     produced, busiest : int64
-        Records produced in the group's open block, and in its busiest one.
+        Records produced in the group's open period, and in its busiest one.
     """
 
     group: Int64

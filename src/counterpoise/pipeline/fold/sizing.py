@@ -2,7 +2,7 @@
 
 A window is the time between the first samples of two minutes. If the offset committed at its end is below the end of the log at
 its begin, records were waiting all the time: what the owner consumed meanwhile, on all its partitions, is what it can do.
-A block is ten minutes of windows; a group's busiest one gives the production that its members must keep up with.
+A period is ten minutes of windows; a group's busiest one gives the production that its members must keep up with.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 __all__ = ["Sizing", "add_samples", "fullest", "least_members", "sizing_columns"]
 
 _SECOND = 1_000_000
-_WINDOW, _BLOCK = 60 * _SECOND, 600 * _SECOND
+_WINDOW, _PERIOD = 60 * _SECOND, 600 * _SECOND
 _NAMED = 3
 """Partitions with most production that are listed."""
 _TRIED = 4_000_000
@@ -39,16 +39,16 @@ class Sizing:
     # The begin of the first window, and the end of the last one; until < since: there is none
     since: int = 0
     until: int = -1
-    open: list[int] | None = None  # The block that has not ended: its number, begin, end, and records
-    busiest: list[int] | None = None  # Begin, end and records of the busiest block that has ended; empty: none has
+    open: list[int] | None = None  # The period that has not ended: its number, begin, end, and records
+    busiest: list[int] | None = None  # Begin, end and records of the busiest period that has ended; empty: none has
     # The highest rate of a member that was behind in a window, and of any member; records per second
     sustained: float = 0.0
     seen: float = 0.0
     windows: int = 0  # Windows of members that were behind
 
-    def end_block(self, begin: int, end: int, records: int) -> bool:
-        """Whether a block that has ended is the busiest one; one of less than half a block's time is none."""
-        busier = 2 * (end - begin) >= _BLOCK and (self.busiest is None or _rate(begin, end, records) > _rate(*self.busiest))
+    def end_period(self, begin: int, end: int, records: int) -> bool:
+        """Whether a period that has ended is the busiest one; one of less than half a period's time is none."""
+        busier = 2 * (end - begin) >= _PERIOD and (self.busiest is None or _rate(begin, end, records) > _rate(*self.busiest))
         if busier:
             self.busiest = [begin, end, records]
         return busier
@@ -72,7 +72,7 @@ class _Windows(Columns):
 def add_samples(of: Mapping[str, Sizing], parts: PartitionStates, instants: Int64, rows: Samples) -> None:
     """Add rows at samples, all of each sample; `instants` are the times of all samples of the cluster.
 
-    Changes the windows and blocks in `parts.keys`. O(n log n) in the rows at the first sample of each minute.
+    Changes the windows and periods in `parts.keys`. O(n log n) in the rows at the first sample of each minute.
     """
     at = np.searchsorted(instants, rows.time)
     rows = rows.take(np.flatnonzero((at == 0) | (instants[at - 1] // _WINDOW != rows.time // _WINDOW)))
@@ -133,25 +133,25 @@ def _add_capacity(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Wi
 
 
 def _add_production(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Windows) -> None:
-    """Add what was produced in windows to the open blocks of their groups, and end those that later windows follow."""
+    """Add what was produced in windows to the open periods of their groups, and end those that later windows follow."""
     keys, names = parts.keys, parts.groups
     groups = np.unique(windows.group)
     opened = {int(code): of[names[code]].open for code in groups.tolist()}
-    carried = np.flatnonzero(np.isin(keys.group, [code for code, block in opened.items() if block]))
+    carried = np.flatnonzero(np.isin(keys.group, [code for code, period in opened.items() if period]))
     bounds = np.array([(opened[code] or ())[:3] for code in keys.group[carried].tolist()], np.int64).reshape(-1, 3)
     before = _Windows(carried, keys.group[carried], bounds[:, 1], bounds[:, 2], keys.produced[carried])
     both = _Windows.joined([before, windows])
-    block = np.concatenate((bounds[:, 0], (windows.end - 1) // _BLOCK))
-    order = np.lexsort((both.key, block, both.group))
-    both, block = both.take(order), block[order]
-    starts = run_starts(both.group, block)
+    period = np.concatenate((bounds[:, 0], (windows.end - 1) // _PERIOD))
+    order = np.lexsort((both.key, period, both.group))
+    both, period = both.take(order), period[order]
+    starts = run_starts(both.group, period)
     records, begin, end = (
         how.reduceat(column, starts)
         for how, column in ((np.add, both.produced), (np.minimum, both.begin), (np.maximum, both.end))
     )
     produced, busiest = keys.produced.copy(), keys.busiest.copy()
     after = np.append(starts[1:], len(both))
-    for at, (code, number) in enumerate(zip(both.group[starts].tolist(), block[starts].tolist(), strict=True)):
+    for at, (code, number) in enumerate(zip(both.group[starts].tolist(), period[starts].tolist(), strict=True)):
         mine, figures = of[names[code]], [int(column[at]) for column in (begin, end, records)]
         rows = slice(starts[at], after[at])
         if mine.until < mine.since:
@@ -160,7 +160,7 @@ def _add_production(of: Mapping[str, Sizing], parts: PartitionStates, windows: _
         is_last = at + 1 == len(starts) or both.group[starts[at + 1]] != code
         if is_last:
             mine.open = [number, *figures]
-        if is_last or mine.end_block(*figures):
+        if is_last or mine.end_period(*figures):
             column, of_group = produced if is_last else busiest, slice(*np.searchsorted(keys.group, (code, code + 1)))
             column[of_group] = 0
             np.add.at(column, both.key[rows], both.produced[rows])
@@ -194,7 +194,7 @@ def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int 
     if of.open is None or not len(mine):
         return {}
     mine = np.array(sorted(mine.tolist(), key=lambda at: (topics[keys.topic[at]], keys.partition[at])), np.int64)
-    is_open = of.end_block(*of.open[1:]) or of.busiest is None
+    is_open = of.end_period(*of.open[1:]) or of.busiest is None
     (begin, end, records), loads = (
         of.open[1:] if is_open or of.busiest is None else of.busiest,
         (keys.produced if is_open else keys.busiest)[mine],
