@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -63,11 +64,17 @@ def test_a_json_plan_verifies_and_reads_back(snapshot: Path, tmp_path: Path) -> 
 
 
 def test_verify_names_a_better_move_and_exits_with_1(snapshot: Path) -> None:
-    kept = {member["id"]: member["owned"] for member in CHAIN["members"]}  # type: ignore[index]
+    kept = {member["id"]: deepcopy(member["owned"]) for member in CHAIN["members"]}  # type: ignore[index]
     result = run("verify", snapshot, "-", stdin=json.dumps(kept))
     assert result.exit_code == 1
     assert result.stdout.startswith("balanced: ")
-    assert json.loads(run("verify", snapshot, "-", "--json", stdin=json.dumps(kept)).stdout)["violations"]
+    (found,) = json.loads(run("verify", snapshot, "-", "--json", stdin=json.dumps(kept)).stdout)["violations"]
+    for move in found["moves"]:
+        kept[move["from"]][move["topic"]].remove(move["partition"])
+        kept[move["to"]].setdefault(move["topic"], []).append(move["partition"])
+    assert found["law"] == "balanced"
+    assert found["gain"] > 0
+    assert run("verify", snapshot, "-", "--law", "balanced", stdin=json.dumps(kept)).exit_code == 0
 
 
 def test_a_plan_for_lag_carries_its_figures_and_false_ones_are_refused(tmp_path: Path) -> None:
@@ -369,6 +376,7 @@ def test_every_command_shows_its_help_without_the_packages_of_the_audit() -> Non
     """A consumer's environment has neither Spark nor PyArrow, and a command is imported when it is called."""
     program = """
 import sys
+from copy import deepcopy
 sys.modules.update(dict.fromkeys(("pyarrow", "pyspark", "jinja2", "confluent_kafka", "duckdb"), None))
 import click
 from counterpoise.cli.app import app

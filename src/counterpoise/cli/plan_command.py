@@ -9,7 +9,7 @@ import click
 
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
 from counterpoise.cli.inputs import need, read_options, read_snapshots, snapshot_argument, strategy_names, strategy_options
-from counterpoise.cli.render import console, lag_line, plan_table, proven, say
+from counterpoise.cli.render import console, lag_line, moves_as_json, plan_table, proven, say
 from counterpoise.errors import OptionError
 from counterpoise.laws import verify
 from counterpoise.planning.assign import assign
@@ -18,8 +18,6 @@ from counterpoise.snapshot.names import partition_list
 from counterpoise.snapshot.plan import Plan
 
 __all__ = ["command"]
-
-_MOVE = ("topic", "partition", "from", "to")
 
 
 @click.command("plan")
@@ -58,7 +56,7 @@ def command(
         if as_json:
             value = plan.to_object() | ({"group": group.name} if group.name is not None else {})
             value["missing_topics"] = dict(group.missing_topics)
-            value["moves"] = [dict(zip(_MOVE, move, strict=True)) for move in plan.moves]
+            value["moves"] = moves_as_json(plan.moves)
             value["certificate"] = _certificate(plan)
             violations = verify(group, plan)
             value["proven"] = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import astuple
+from typing import Any
 
 import click
 
 from counterpoise.cli.inputs import named, read_plans, read_snapshots, snapshot_argument
-from counterpoise.cli.render import proven, say
-from counterpoise.laws import verify
+from counterpoise.cli.render import moves_as_json, proven, say
+from counterpoise.laws import Violation, verify
 from counterpoise.snapshot.written import WrittenPlan
 
 __all__ = ["command"]
@@ -39,7 +41,7 @@ def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> N
     for (name, group), read, violations in zip(named(groups), plans, found, strict=True):
         if as_json:
             value = {"group": group.name} if group.name is not None else {}
-            click.echo(json.dumps(value | {"violations": [{"law": v.law, "message": v.message} for v in violations]}))
+            click.echo(json.dumps(value | {"violations": [_as_json(violation) for violation in violations]}))
         elif violations:
             for violation in violations:
                 say(f"{name}{violation.law}: {violation.message}")
@@ -47,3 +49,8 @@ def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> N
             strategy, options = (read.strategy, read.options) if isinstance(read, WrittenPlan) else ("", {})
             say(f"{name}proven: {', '.join(laws) if laws else 'valid, complete; ' + proven(strategy, options, group)}")
     sys.exit(1 if any(found) else 0)
+
+
+def _as_json(violation: Violation) -> dict[str, Any]:
+    moves = moves_as_json(astuple(move) for move in violation.moves)
+    return {"law": violation.law, "message": violation.message, "moves": moves, "gain": float(violation.gain)}
