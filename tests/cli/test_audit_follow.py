@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.cli.commands import family, is_jvm, started, wait
 from tests.pipeline.conftest import SHOP
 
 from counterpoise.cli.app import app
+from counterpoise.errors import CaptureError
 from counterpoise.extras import pip_install
 from counterpoise.pipeline.capture.recorder import Recorder
 from counterpoise.pipeline.run import SUMMARY_FORMAT
@@ -138,6 +140,28 @@ def test_it_is_stopped_while_it_records_what_there_is(
     monkeypatch.setattr("counterpoise.pipeline.session.local_session", lambda **_: pytest.fail("Spark starts"))
     done = CliRunner().invoke(app, ["audit", "--follow", "--bootstrap-server", "localhost:1", "--out", str(tmp_path / "out")])
     assert (done.exit_code, records) == (0, [False]), done.output
+
+
+def test_an_error_of_the_recording_at_its_stop_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def run(self) -> None: ...
+
+    stop = threading.Event()
+
+    def record(_: Recorder, *, follow: bool) -> None:
+        if follow:
+            assert stop.wait(60)
+            raise CaptureError("No space left on device")
+
+    monkeypatch.setattr(Recorder, "run", record)
+    monkeypatch.setattr(Recorder, "stop", lambda _: stop.set())
+    monkeypatch.setattr("counterpoise.pipeline.session.local_session", lambda **_: (None, False))
+    monkeypatch.setattr("counterpoise.pipeline.source.layout.read_capture", lambda _: None)
+    monkeypatch.setattr("counterpoise.pipeline.follow.follower.Follow", Stopped)
+    done = CliRunner().invoke(app, ["audit", "--follow", "--bootstrap-server", "localhost:1", "--out", str(tmp_path / "out")])
+    assert (done.exit_code, "recording has ended (No space left on device)" in done.output) == (2, True), done.output
 
 
 @pytest.mark.spark

@@ -123,6 +123,7 @@ def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) 
     finally:
         recorder.stop()
         thread.join()
+    watch()  # What is written at the stop may fail too.
 
 
 @contextmanager

@@ -129,11 +129,12 @@ def _record(
             status = running.run(follow=follow)
         finally:
             line.stop()
-    if as_json:
-        click.echo(json.dumps({**asdict(status), "out": str(out)}))
-    else:
-        shown = console()
-        shown.print(f"{words_of(status)}\nnext: counterpoise audit {out} --out DIR", markup=False)
+        # Still within the block: `timeout` sends SIGTERM twice.
+        if as_json:
+            click.echo(json.dumps({**asdict(status), "out": str(out)}))
+        else:
+            shown = console()
+            shown.print(f"{words_of(status)}\nnext: counterpoise audit {out} --out DIR", markup=False)
     sys.exit(0)
 
 
