@@ -56,7 +56,7 @@ MOST_HANDOVERS = 5_000
 """If members above their quotas must hand over more units, flows are used."""
 FEW_CLAIMS = 100
 """Up to this number of claims, they are added to sets one by one; more go through a table."""
-VISITS_PER_TOPIC, EXTRA_VISITS, UNITS_PER_VISIT = 20, 4_000, 4
+VISITS_PER_TOPIC, EXTRA_VISITS, UNITS_PER_VISIT = 100, 4_000, 4
 """Searches visit at most ``VISITS_PER_TOPIC * topics + EXTRA_VISITS + units / UNITS_PER_VISIT`` topics. If members are not
 one block they would visit far more; and the more units there are, the more the flows cost that follow."""
 
