@@ -44,14 +44,12 @@ MANY_TOPICS, CLASS_SAMPLE = 2_000, 1_000
 """More topics are planned here only if the first `CLASS_SAMPLE` topics have at least half as many distinct sets of subscribers.
 Otherwise there are few topic classes, and flows are faster."""
 MOST_CELLS = 16_000_000
-"""With more topics x members, flows are used: while sets are made, a table has a byte for each."""
+"""With more topics x members, or different floors x members, flows are used: while sets are made, a table has a byte for each."""
 FEW_SUBSCRIBERS = 4
 """With fewer per topic the network is sparse: flows are small, paths are long, and members are seldom in one block."""
 LAYERS_PER_TOPIC = 3
 """With 500 layers more than this (a layer: one unit for each of a set of members), few members take many partitions of a topic
 each, and flows are faster."""
-MOST_FLOORS = 64
-"""With more different floors, flows are used: each topic looks at the set of members of each floor."""
 MOST_HANDOVERS = 5_000
 """If members above their quotas must hand over more units, flows are used."""
 FEW_CLAIMS = 100
@@ -123,12 +121,12 @@ class _BlockQuotas:
 
 
 def _block_quotas(capacity: Int64, subscribing: int, units: int) -> _BlockQuotas | None:
-    """The quotas of the members that subscribe; None if they have more than `MOST_FLOORS` different floors."""
+    """The quotas of the members that subscribe; None if they have so many different floors that sets of members take too much."""
     block = np.full(len(capacity), -1)
     block[members_of([subscribing], len(capacity))] = 0
     found = quotas_of(np.array([units]), block, Capacities.of(capacity))
     floors = sorted(set(found.floor.tolist()))
-    if len(floors) > MOST_FLOORS:
+    if len(floors) * width(len(capacity)) > MOST_CELLS:
         return None
     members = {floor: bits_of(found.floor == floor) for floor in floors if floor}
     return _BlockQuotas(found.floor, members, bits_of(found.candidate), int(found.ceiling_slots[0]))
