@@ -25,4 +25,5 @@ def test_a_consumer_that_does_not_lead_loads_neither_solver_nor_laws_nor_snapsho
     assert {name for name in ours if name not in _SINGLE and name.split(".")[0] not in _PACKAGES} == set()
     assert "clients.leader_side" not in ours
     assert "msgspec" not in loaded
+    assert "importlib.metadata" not in loaded
     assert f"clients.{host}" in ours
