@@ -32,7 +32,8 @@ def deal_round_robin(problem: Problem) -> Int32:
     turn = 0  # the rank whose turn it is
     for topic in np.flatnonzero((members > 0) & (size > 0)).tolist():
         first, last = start[topic], start[topic + 1]
-        begin[topic] = at = _first_from(rank, turn, first, last)
+        # The first subscriber whose turn it is, around the circle.
+        begin[topic] = at = (bisect_left(rank, turn, first, last) - first) % (last - first)
         turn = rank[first + (at + int(size[topic]) - 1) % (last - first)] + 1
     topic_of = np.repeat(np.arange(problem.n_topics), np.where(members > 0, size, 0))
     at_partition = np.flatnonzero(np.repeat(members > 0, size))
@@ -40,11 +41,6 @@ def deal_round_robin(problem: Problem) -> Int32:
     owner = np.full(problem.n_partitions, UNOWNED, np.int32)
     owner[at_partition] = ranked[problem.subscriber_start[topic_of] + position]
     return owner
-
-
-def _first_from(rank: list[int], turn: int, first: int, last: int) -> int:
-    """Position in rank[first:last] of the first one at or after `turn`, around the circle."""
-    return (bisect_left(rank, turn, first, last) - first) % (last - first)
 
 
 ROUNDROBIN = Strategy(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
+from itertools import compress, pairwise
 from operator import or_
 
 import numpy as np
@@ -142,9 +142,7 @@ def _topics_share_subscribers(problem: Problem) -> bool:
 def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
     """Units to assign of each topic (0 without subscribers), and the set of members that subscribe to one with partitions."""
     units = [n if members else 0 for members, n in zip(subscribers, size, strict=True)]
-    if all(units):
-        return units, reduce(or_, subscribers, 0)
-    return units, reduce(or_, [members for members, n in zip(subscribers, units, strict=True) if n], 0)
+    return units, reduce(or_, compress(subscribers, units), 0)
 
 
 def _floors_possible(problem: Problem, size: Int64, count: Int64, floor: Int64) -> bool:
@@ -163,11 +161,9 @@ def _free(owner: Int32, unsubscribed: Bools | None) -> Int64:
 
 def _too_much(left: list[int], count: list[int], state: QuotaState) -> bool:
     """Whether there are so many layers to assign, or claims to hand over, that flows are faster."""
-    most = LAYERS_PER_TOPIC * len(left) + 500
-    layers = sum(left) // max(min(count), 1) + len(left)  # an upper bound that costs less
-    if layers > most:
-        layers = sum(-(-n // members) for n, members in zip(left, count, strict=True) if n)
-    return layers > most or sum(level * members.bit_count() for level, members in state.excess.items()) > MOST_HANDOVERS
+    layers = sum(-(-n // members) for n, members in zip(left, count, strict=True) if n)
+    handovers = sum(level * members.bit_count() for level, members in state.excess.items())
+    return layers > LAYERS_PER_TOPIC * len(left) + 500 or handovers > MOST_HANDOVERS
 
 
 def _fits(subscribers: list[int], units: list[int], count: list[int], quotas: _BlockQuotas) -> bool:
