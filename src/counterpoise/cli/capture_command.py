@@ -133,8 +133,7 @@ def _record(
         if as_json:
             click.echo(json.dumps({**asdict(status), "out": str(out)}))
         else:
-            shown = console()
-            shown.print(f"{words_of(status)}\nnext: counterpoise audit {out} --out DIR", markup=False)
+            console().print(f"{words_of(status)}\nnext: counterpoise audit {out} --out DIR", markup=False)
     sys.exit(0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from counterpoise.pipeline.fold.changes import Era, certainty, verdict_of
@@ -62,11 +63,7 @@ def changed_findings(before: Iterable[Row], after: Iterable[Row]) -> dict[str, l
     was, now = ({(row["group_id"], row["kind"]): row for row in rows} for rows in (filter(is_open, before), after))
     new = [row for key, row in now.items() if is_open(row) and key not in was]
     gone = [row for key, row in was.items() if key not in now]
-    return {name: [_finding(row) for row in sorted(rows, key=_rank)] for name, rows in (("new", new), ("gone", gone))}
-
-
-def _rank(row: Row) -> int:
-    return int(row["rank"])
+    return {name: [_finding(row) for row in sorted(rows, key=itemgetter("rank"))] for name, rows in (("new", new), ("gone", gone))}
 
 
 class _Side:
