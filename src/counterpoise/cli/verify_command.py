@@ -52,5 +52,5 @@ def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> N
 
 
 def _as_json(violation: Violation) -> dict[str, Any]:
-    moves = moves_as_json(astuple(move) for move in violation.moves)
+    moves = moves_as_json(map(astuple, violation.moves))
     return {"law": violation.law, "message": violation.message, "moves": moves, "gain": float(violation.gain)}

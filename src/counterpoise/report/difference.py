@@ -63,7 +63,7 @@ def changed_findings(before: Iterable[Row], after: Iterable[Row]) -> dict[str, l
     was, now = ({(row["group_id"], row["kind"]): row for row in rows} for rows in (filter(is_open, before), after))
     new = [row for key, row in now.items() if is_open(row) and key not in was]
     gone = [row for key, row in was.items() if key not in now]
-    return {name: [_finding(row) for row in sorted(rows, key=itemgetter("rank"))] for name, rows in (("new", new), ("gone", gone))}
+    return {name: list(map(_finding, sorted(rows, key=itemgetter("rank")))) for name, rows in (("new", new), ("gone", gone))}
 
 
 class _Side:
