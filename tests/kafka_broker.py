@@ -24,7 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.java import java_home
 
-__all__ = ["Broker", "broker", "free_ports"]
+__all__ = ["Broker", "broker", "free_ports", "own_broker"]
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBS = ROOT / ".kafka" / "libs"
@@ -179,6 +179,16 @@ class Broker:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One broker per test run, started by the first test that asks for it; fails in one line without its jars or Java."""
+    yield from _running(tmp_path_factory)
+
+
+@pytest.fixture
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker for one test, which may crash it: transactions that stay open hide what is written after them."""
+    yield from _running(tmp_path_factory)
+
+
+def _running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     if not LIBS.is_dir():
         pytest.fail("the jars of the test broker are missing: run `make kafka`", pytrace=False)
     node = Broker(tmp_path_factory.mktemp("kafka"), Path(java_home()) / "bin" / "java")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from counterpoise.cli.app import app
+from counterpoise.pipeline.capture.recorder import Recorder
 
 
 @pytest.mark.parametrize(
@@ -37,3 +40,22 @@ def test_the_help_has_examples() -> None:
     done = CliRunner().invoke(app, ["capture", "--help"])
     assert done.exit_code == 0
     assert "counterpoise capture --bootstrap-server broker:9092 --out history --follow" in done.stdout
+
+
+def test_a_second_signal_while_it_prints_does_not_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`timeout` sends SIGTERM twice."""
+    printed = []
+
+    def echo(text: str, **_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        printed.append(text)
+
+    monkeypatch.setattr(Recorder, "run", lambda self, **_: self.status)
+    monkeypatch.setattr("counterpoise.cli.capture_command.click.echo", echo)
+    before = signal.signal(signal.SIGTERM, lambda *_: printed.append("ended"))
+    try:
+        options = ["--bootstrap-server", "localhost:1", "--out", str(tmp_path / "out"), "--json"]
+        assert CliRunner().invoke(app, ["capture", *options]).exit_code == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [json.loads(text)["records"] for text in printed] == [0]

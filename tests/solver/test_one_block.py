@@ -56,3 +56,20 @@ def test_thousands_of_topics_are_taken_if_most_have_subscribers_of_their_own_and
         if owner is not None:
             certificate = certify(problem, owner)
             assert (certificate.balanced, certificate.sticky) == (True, True)
+
+
+def test_hundreds_of_capacities_and_searches_of_many_topics_are_planned_here() -> None:
+    """By flows the first group takes ten times as long; the second one needs 30 visits per topic."""
+    rng = np.random.default_rng(7)
+    many = np.arange(1, 301)
+    for topics, members, size, share, capacity in ((200, 300, 100, 0.5, many), (1000, 500, 2, 0.02, np.ones(500, np.int64))):
+        table = rng.random((topics, members)) < share
+        table[:, 0] = True
+        start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
+        for with_history in (False, True):
+            claims = rng.integers(-1, members, topics * size) if with_history else None
+            problem = Problem(members, np.arange(topics + 1) * size, start, np.nonzero(table)[1], claims, capacity=capacity)
+            owner = assign_one_block(problem, with_history=with_history)
+            assert owner is not None
+            certificate = certify(problem, owner)
+            assert (certificate.balanced, certificate.sticky) == (True, True)

@@ -52,5 +52,6 @@ def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> N
 
 
 def _as_json(violation: Violation) -> dict[str, Any]:
+    gain = violation.gain if isinstance(violation.gain, int) else float(violation.gain)
     moves = moves_as_json(map(astuple, violation.moves))
-    return {"law": violation.law, "message": violation.message, "moves": moves, "gain": float(violation.gain)}
+    return {"law": violation.law, "message": violation.message, "moves": moves, "gain": gain}

@@ -201,10 +201,6 @@ def _waiting(row: Row) -> bool:
     return any(_pairs(member["owned"]) - _pairs(member["assigned"]) for member in row["members"])
 
 
-def _cooperative(row: Row) -> bool:
-    return "cooperative" in (row["protocol"] or "") or any(member["owned"] for member in row["members"])
-
-
 def _revoked(rows: Sequence[Row]) -> int:
     """What members that stayed gave up: from their previous assignment (eager), or what they owned and did not get again."""
     total = 0
@@ -212,9 +208,10 @@ def _revoked(rows: Sequence[Row]) -> int:
         if not before["members"] or not row["members"] or _same_generation(before, row):
             continue
         had = {m["member_id"]: _pairs(m["assigned"]) for m in before["members"]}
+        cooperative = "cooperative" in (row["protocol"] or "") or any(member["owned"] for member in row["members"])
         for member in row["members"]:
             old = had.get(member["member_id"], set())
-            total += len(old - _pairs(member["assigned"]) if _cooperative(row) else old)
+            total += len(old - _pairs(member["assigned"]) if cooperative else old)
     return total
 
 

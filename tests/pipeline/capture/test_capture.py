@@ -23,7 +23,6 @@ from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text
 from counterpoise.pipeline.capture.folder import capture_notes
 from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.storage.files import parquet_file, read_bytes
-from tests.java import java_home
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact
 from tests.pipeline.rows import commit_batch
@@ -280,19 +279,11 @@ def test_a_capture_that_has_ended_is_not_behind_whatever_it_read_at_a_time(broke
     assert json.loads(done.stdout)["behind"] == 0
 
 
-@pytest.fixture
-def crashing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker of its own: a crash may leave transactions open, which hide what other tests write after them."""
-    node = Broker(tmp_path_factory.mktemp("kafka"), Path(java_home()) / "bin" / "java")
-    node.start()
-    yield node
-    node.stop()
-
-
-def test_a_broker_that_goes_away_is_waited_for_and_sigterm_stops_cleanly(crashing: Broker, tmp_path: Path) -> None:
+def test_a_broker_that_goes_away_is_waited_for_and_sigterm_stops_cleanly(own_broker: Broker, tmp_path: Path) -> None:
     """The broker crashes (in the long profile it is also restarted in order) while it is followed; then a clean stop."""
-    broker = crashing
+    broker = own_broker
     broker.create_topic("recorded", 2)
+    commit(broker, "steady-0", "recorded", [1])  # the first commit of all creates the offsets topic
     busy = Busy(broker, "recorded", SEED + 1)
     try:
         with following(broker, tmp_path) as process:

@@ -113,7 +113,7 @@ def test_a_burst_shows_the_capacity_and_the_busiest_ten_minutes_what_is_needed()
     assert sized(Model(production, members=2, capacity=100, seconds=7200).samples(), 2, 0.0)["members_needed"] in (4, None)
 
 
-def test_two_minutes_at_the_end_are_no_block_even_the_busiest_two() -> None:
+def test_two_minutes_at_the_end_are_no_period_even_the_busiest_two() -> None:
     found = sized(Model([burst(10, 500, 1200, 1330)], members=1, capacity=1000, seconds=1320).samples(), 1)
     assert found["production_per_second"] == pytest.approx(10, rel=0.01)
 

@@ -7,7 +7,7 @@ from counterpoise.pipeline.wording import grouped, times
 
 __all__ = ["hot_partition", "too_few_members", "too_many_members"]
 
-_MINUTE, _BLOCK, _HOUR, _DAY = 60, 600, 3600, 86400
+_MINUTE, _PERIOD, _HOUR, _DAY = 60, 600, 3600, 86400
 _WINDOWS = 3
 """A capacity that fewer windows show accuses nobody."""
 _ERROR = 1.05
@@ -66,7 +66,7 @@ def too_many_members(row: Row) -> Finding | None:
     members, needed = (row["members_now"] or 0) - (row["idle_now"] or 0), row["members_needed"]
     keep = max(needed or 0, _PAIR)
     waits = (row["lag_now"] or 0) > (row["production_per_second"] or 0.0) * _MINUTE
-    short = (row["sizing_seconds"] or 0.0) < _BLOCK
+    short = (row["sizing_seconds"] or 0.0) < _PERIOD
     if row["state"] != "stable" or needed is None or waits or short or members - keep < max(1, _SPARE * members):
         return None
     spare = members - keep
@@ -88,7 +88,7 @@ def too_many_members(row: Row) -> Finding | None:
 
 def _capacity(row: Row) -> float:
     """What a member can do; 0 if only a lower bound of it is known, or too little shows it."""
-    shown = row["capacity_quality"] == "sustained" and row["capacity_windows"] >= _WINDOWS and row["sizing_seconds"] >= _BLOCK
+    shown = row["capacity_quality"] == "sustained" and row["capacity_windows"] >= _WINDOWS and row["sizing_seconds"] >= _PERIOD
     return row["capacity_per_second"] if shown and row["state"] == "stable" else 0.0
 
 

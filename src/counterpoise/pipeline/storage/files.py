@@ -55,6 +55,7 @@ __all__ = [
 
 _OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
 _BUFFER = 1 << 20
+"""Bytes of a column that are read from a local file at a time."""
 _AT_ONCE = 16
 """Number of footers that are read at a time."""
 _RETRIES = 7
@@ -80,7 +81,8 @@ def filesystem_of(uri: str) -> tuple[pafs.FileSystem, str]:
         return pafs.LocalFileSystem(), path
     with storage_errors(uri):
         # By process: a connection does not survive a fork. By endpoint: it may change between tests in one process.
-        store, root = _connected(scheme, authority, os.getpid(), _endpoint())
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        store, root = _connected(scheme, authority, os.getpid(), endpoint)
     return store, f"{root.rstrip('/')}/{path}" if path else root
 
 
@@ -95,10 +97,6 @@ def _connected(scheme: str, authority: str, _process: int, endpoint: str | None)
     limits: dict[str, Any] = {"connect_timeout": _ANSWER_S, "request_timeout": _ANSWER_S}
     limits["retry_strategy"] = pafs.AwsDefaultS3RetryStrategy(_RETRIES)
     return pafs.S3FileSystem(region=region, endpoint_override=endpoint, **_ONE_PUT, **limits), authority
-
-
-def _endpoint() -> str | None:
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 def _split(uri: str) -> tuple[str, str, str]:
@@ -187,7 +185,7 @@ def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
     """
     store, path = filesystem_of(uri)
     local = store.type_name == "local"
-    # From a store, adjacent columns are read by one request; from a local file in small pieces, which takes 15 MB less.
+    # From a store, adjacent columns are read by one request; from a local file in pieces, not a row group ahead: less memory.
     given = {"buffer_size": _BUFFER} if local else {"filesystem": store}
     with _whole(uri):
         return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=not local, **given, **options)

@@ -44,7 +44,8 @@ MANY_TOPICS, CLASS_SAMPLE = 2_000, 1_000
 """More topics are planned here only if the first `CLASS_SAMPLE` topics have at least half as many distinct sets of subscribers.
 Otherwise there are few topic classes, and flows are faster."""
 MOST_CELLS = 16_000_000
-"""With more topics x members, or different floors x members, flows are used: while sets are made, a table has a byte for each."""
+"""With more topics x members, flows are used: while sets are made, a table has a byte for each. With more different floors x
+members, too: the members of each floor are looked for among all."""
 FEW_SUBSCRIBERS = 4
 """With fewer per topic the network is sparse: flows are small, paths are long, and members are seldom in one block."""
 LAYERS_PER_TOPIC = 3
@@ -121,7 +122,7 @@ class _BlockQuotas:
 
 
 def _block_quotas(capacity: Int64, subscribing: int, units: int) -> _BlockQuotas | None:
-    """The quotas of the members that subscribe; None if they have so many different floors that sets of members take too much."""
+    """The quotas of the members that subscribe; None if they have too many different floors."""
     block = np.full(len(capacity), -1)
     block[members_of([subscribing], len(capacity))] = 0
     found = quotas_of(np.array([units]), block, Capacities.of(capacity))
