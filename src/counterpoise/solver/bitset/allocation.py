@@ -33,11 +33,10 @@ class Allocation:
     """Units assigned so far."""
 
     def __init__(
-        self, subscribers: list[int], left: list[int], count: list[int], state: QuotaState, *, fresh: bool, work: int
+        self, subscribers: list[int], left: list[int], share: list[int], state: QuotaState, *, fresh: bool, work: int
     ) -> None:
         self.subscribers, self.left = subscribers, left.copy()  # per topic: set of members; units still to assign
-        # per topic: an even share of these units, rounded up
-        self.share = [-(-units // members) if units else 0 for units, members in zip(left, count, strict=True)]
+        self.share = share  # per topic: an even share of these units, rounded up
         self.fresh, self.work = fresh, work
         self.assigned: list[list[int]] = [[] for _ in subscribers]  # per topic: who got at least one unit, at least two, ..
         self._dead_ends: set[int] = set()

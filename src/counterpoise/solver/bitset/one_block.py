@@ -44,8 +44,8 @@ MANY_TOPICS, CLASS_SAMPLE = 2_000, 1_000
 """More topics are planned here only if the first `CLASS_SAMPLE` topics have at least half as many distinct sets of subscribers.
 Otherwise there are few topic classes, and flows are faster."""
 MOST_CELLS = 16_000_000
-"""With more topics x members, flows are used: while sets are made, a table has a byte for each. With more different floors x
-members, too: the members of each floor are looked for among all."""
+"""With more topics x members, flows are used: the sets of subscribers are made from a table with a byte for each pair. With more
+different floors x members, too: the set of members with a floor is made by a pass over all members."""
 FEW_SUBSCRIBERS = 4
 """With fewer per topic the network is sparse: flows are small, paths are long, and members are seldom in one block."""
 LAYERS_PER_TOPIC = 3
@@ -56,8 +56,8 @@ MOST_HANDOVERS = 5_000
 FEW_CLAIMS = 100
 """Up to this number of claims, they are added to sets one by one; more go through a table."""
 VISITS_PER_TOPIC, EXTRA_VISITS, UNITS_PER_VISIT = 100, 4_000, 4
-"""Searches visit at most ``VISITS_PER_TOPIC * topics + EXTRA_VISITS + units / UNITS_PER_VISIT`` topics. If members are not
-one block they would visit far more; and the more units there are, the more the flows cost that follow."""
+"""All searches together visit at most ``VISITS_PER_TOPIC * topics + EXTRA_VISITS + units / UNITS_PER_VISIT`` topics; then flows
+are used. If members are not one block, searches would visit far more. Flows cost more if there are more units."""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -90,10 +90,11 @@ def assign_one_block(problem: Problem, *, with_history: bool) -> Int32 | None:
         owner = valid_claims(problem)
         state, free = _quota_state(owner, subscribing, quotas), _free(owner, unsubscribed)
         left = np.diff(free.searchsorted(problem.topic_start)).tolist()
-    if _too_much(left, counts, state):
+    share = [-(-n // members) if n else 0 for n, members in zip(left, counts, strict=True)]
+    if _too_much(share, state):
         return None
     work = VISITS_PER_TOPIC * n_topics + EXTRA_VISITS + sum(units) // UNITS_PER_VISIT
-    allocation = Allocation(subscribers, left, counts, state, fresh=free is None, work=work)
+    allocation = Allocation(subscribers, left, share, state, fresh=free is None, work=work)
     waiting = allocation.fill_least_loaded([topic for topic in count.argsort(kind="stable").tolist() if left[topic]])
     if allocation.slack and not _floors_possible(problem, size, count, quotas.floor):
         return None
@@ -122,7 +123,7 @@ class _BlockQuotas:
 
 
 def _block_quotas(capacity: Int64, subscribing: int, units: int) -> _BlockQuotas | None:
-    """The quotas of the members that subscribe; None if they have too many different floors."""
+    """The quotas of the members that subscribe; None if different floors x members exceed `MOST_CELLS`."""
     block = np.full(len(capacity), -1)
     block[members_of([subscribing], len(capacity))] = 0
     found = quotas_of(np.array([units]), block, Capacities.of(capacity))
@@ -160,11 +161,10 @@ def _free(owner: Int32, unsubscribed: Bools | None) -> Int64:
     return (owner < 0 if unsubscribed is None else (owner < 0) & ~unsubscribed).nonzero()[0]
 
 
-def _too_much(left: list[int], count: list[int], state: QuotaState) -> bool:
+def _too_much(share: list[int], state: QuotaState) -> bool:
     """Whether there are so many layers to assign, or claims to hand over, that flows are faster."""
-    layers = sum(-(-n // members) for n, members in zip(left, count, strict=True) if n)
     handovers = sum(level * members.bit_count() for level, members in state.excess.items())
-    return layers > LAYERS_PER_TOPIC * len(left) + 500 or handovers > MOST_HANDOVERS
+    return sum(share) > LAYERS_PER_TOPIC * len(share) + 500 or handovers > MOST_HANDOVERS
 
 
 def _fits(subscribers: list[int], units: list[int], count: list[int], quotas: _BlockQuotas) -> bool:
