@@ -179,16 +179,16 @@ class Broker:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One broker per test run, started by the first test that asks for it; fails in one line without its jars or Java."""
-    yield from _running(tmp_path_factory)
+    yield from _running_broker(tmp_path_factory)
 
 
 @pytest.fixture
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker for one test, which may crash it: transactions that stay open hide what is written after them."""
-    yield from _running(tmp_path_factory)
+    """A broker of one test, which may crash it: on a shared one, transactions that stay open would hide later records."""
+    yield from _running_broker(tmp_path_factory)
 
 
-def _running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def _running_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     if not LIBS.is_dir():
         pytest.fail("the jars of the test broker are missing: run `make kafka`", pytrace=False)
     node = Broker(tmp_path_factory.mktemp("kafka"), Path(java_home()) / "bin" / "java")

@@ -82,9 +82,9 @@ class GroupHistory:
 
 
 def group_history(broker: Broker, group: str, *, with_commits: bool = False) -> GroupHistory:
-    """Read the group's partition of the offsets topic from its beginning to its end; commits are most of it.
+    """All generations of a group in the offsets topic and, with `with_commits`, its commits; most of the partition are commits.
 
-    Uncommitted records too: a transaction that another test left open would hide all that follows it in the partition.
+    Uncommitted records are read too: a transaction that another test left open would hide all that follows it in the partition.
     """
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": f"reader-of-{group}", "enable.auto.commit": False}
     consumer = Consumer({**settings, "isolation.level": "read_uncommitted"})

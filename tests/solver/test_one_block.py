@@ -59,7 +59,7 @@ def test_thousands_of_topics_are_taken_if_most_have_subscribers_of_their_own_and
 
 
 def test_hundreds_of_capacities_and_searches_of_many_topics_are_planned_here() -> None:
-    """By flows the first group takes ten times as long; the second one needs 30 visits per topic."""
+    """By flows the group of 300 capacities takes ten times as long; the search for the other visits 30 topics per topic."""
     rng = np.random.default_rng(7)
     many = np.arange(1, 301)
     for topics, members, size, share, capacity in ((200, 300, 100, 0.5, many), (1000, 500, 2, 0.02, np.ones(500, np.int64))):

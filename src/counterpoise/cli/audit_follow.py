@@ -81,9 +81,10 @@ def follow(
 
 @contextmanager
 def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) -> Iterator[Callable[[], None]]:
-    """Record what there is into `folder`, then go on within the block; yields a function: CaptureError if that has failed.
+    """Record what there is now into `folder`, and go on in a thread within the block.
 
-    A signal before the block ends the recording at once and sets `stopped`.
+    Yields a function that raises CaptureError if the thread has failed. A signal before the block ends the recording at once and
+    sets `stopped`.
     """
     if settings is None:
         yield lambda: None
@@ -123,7 +124,7 @@ def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) 
     finally:
         recorder.stop()
         thread.join()
-    watch()  # What is written at the stop may fail too.
+    watch()  # The last write, after `stop`, may fail too.
 
 
 @contextmanager

@@ -129,7 +129,7 @@ def _record(
             status = running.run(follow=follow)
         finally:
             line.stop()
-        # Within the block: a second signal must not end the process while it prints (`timeout` sends two).
+        # Signals are still caught: a second one must not end the process before the result is printed (`timeout` sends two).
         if as_json:
             click.echo(json.dumps({**asdict(status), "out": str(out)}))
         else:

@@ -89,5 +89,5 @@ def proven(strategy: str, options: Mapping[str, object], group: Group) -> str:
 
 
 def moves_as_json(moves: Iterable[tuple[str, int, str, str]]) -> list[dict[str, object]]:
-    """Moves (topic, partition, from, to) as objects."""
+    """Moves (topic, partition, from member, to member) as objects with the keys topic, partition, from, to."""
     return [dict(zip(("topic", "partition", "from", "to"), move, strict=True)) for move in moves]

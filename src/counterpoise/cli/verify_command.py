@@ -41,7 +41,7 @@ def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> N
     for (name, group), read, violations in zip(named(groups), plans, found, strict=True):
         if as_json:
             value = {"group": group.name} if group.name is not None else {}
-            click.echo(json.dumps(value | {"violations": [_as_json(violation) for violation in violations]}))
+            click.echo(json.dumps(value | {"violations": [_violation_as_json(violation) for violation in violations]}))
         elif violations:
             for violation in violations:
                 say(f"{name}{violation.law}: {violation.message}")
@@ -51,7 +51,7 @@ def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> N
     sys.exit(1 if any(found) else 0)
 
 
-def _as_json(violation: Violation) -> dict[str, Any]:
+def _violation_as_json(violation: Violation) -> dict[str, Any]:
     gain = violation.gain if isinstance(violation.gain, int) else float(violation.gain)
     moves = moves_as_json(map(astuple, violation.moves))
     return {"law": violation.law, "message": violation.message, "moves": moves, "gain": gain}

@@ -281,21 +281,20 @@ def test_a_capture_that_has_ended_is_not_behind_whatever_it_read_at_a_time(broke
 
 def test_a_broker_that_goes_away_is_waited_for_and_sigterm_stops_cleanly(own_broker: Broker, tmp_path: Path) -> None:
     """The broker crashes (in the long profile it is also restarted in order) while it is followed; then a clean stop."""
-    broker = own_broker
-    broker.create_topic("recorded", 2)
-    commit(broker, "steady-0", "recorded", [1])  # the first commit of all creates the offsets topic
-    busy = Busy(broker, "recorded", SEED + 1)
+    own_broker.create_topic("recorded", 2)
+    commit(own_broker, "steady-0", "recorded", [1])  # the first commit of all creates the offsets topic
+    busy = Busy(own_broker, "recorded", SEED + 1)
     try:
-        with following(broker, tmp_path) as process:
+        with following(own_broker, tmp_path) as process:
             grows(tmp_path, process)
             if LONG:
-                broker.restart()
+                own_broker.restart()
                 grows(tmp_path, process)
-            broker.kill()
-            broker.start()
+            own_broker.kill()
+            own_broker.start()
             grows(tmp_path, process)
             busy.stop()
-            eventually(lambda: set(recorded(tmp_path)) == held(broker), "it never caught up", process)
+            eventually(lambda: set(recorded(tmp_path)) == held(own_broker), "it never caught up", process)
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=WITHIN_S)
             assert process.returncode == 0, err
@@ -304,4 +303,4 @@ def test_a_broker_that_goes_away_is_waited_for_and_sigterm_stops_cleanly(own_bro
     told = [json.loads(line) for line in out.splitlines()]
     assert told[-1]["records"] == len(recorded(tmp_path))
     assert told[-1]["groups"] >= 4
-    assert_exact(broker, tmp_path)
+    assert_exact(own_broker, tmp_path)

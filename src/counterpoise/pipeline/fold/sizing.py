@@ -1,7 +1,7 @@
 """Sizing of groups, from samples of log ends: production of partitions, capacity of members, and how many members keep up.
 
-A window is the time between the first samples of two minutes. If the offset committed at its end is below the end of the log at
-its begin, records were waiting all the time: what the owner consumed meanwhile, on all its partitions, is what it can do.
+A window is the time between the first samples of two minutes. If the offset committed when it ends is below the end of the log
+when it began, records were waiting all the time: what the owner consumed meanwhile, on all its partitions, is its capacity.
 A period is ten minutes of windows; a group's busiest one gives the production that its members must keep up with.
 """
 
@@ -39,15 +39,15 @@ class Sizing:
     # The begin of the first window, and the end of the last one; until < since: there is none
     since: int = 0
     until: int = -1
-    open: list[int] | None = None  # The period that has not ended: its number, begin, end, and records
-    busiest: list[int] | None = None  # Begin, end and records of the busiest period that has ended; empty: none has
+    open: list[int] | None = None  # The period that has not ended: its number, begin, end, and records produced
+    busiest: list[int] | None = None  # Begin, end and records of the busiest period that has ended; None: none has
     # The highest rate of a member that was behind in a window, and of any member; records per second
     sustained: float = 0.0
     seen: float = 0.0
     windows: int = 0  # Windows of members that were behind
 
     def end_period(self, begin: int, end: int, records: int) -> bool:
-        """Whether a period that has ended is the busiest one; one of less than half a period's time is none."""
+        """Keep a period that has ended if it is the busiest one of at least five minutes; return whether it is."""
         busier = 2 * (end - begin) >= _PERIOD and (self.busiest is None or _rate(begin, end, records) > _rate(*self.busiest))
         if busier:
             self.busiest = [begin, end, records]

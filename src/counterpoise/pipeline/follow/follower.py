@@ -158,7 +158,7 @@ class Follow:
             self._wait(start + self._pace.trigger)
 
     def _wait(self, until: float) -> None:
-        """Return at this time or at `stop`; OSError if the JVM has ended, which an update that finds nothing new does not ask."""
+        """Return at this time or at `stop`. OSError if the JVM has ended: an update that finds nothing new does not call it."""
         while not self._stopped.wait(max(0.0, min(_POLL_S, until - time.monotonic()))):
             if jvm_ended(self._spark):
                 raise OSError("Spark's JVM has ended")

@@ -185,7 +185,8 @@ def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
     """
     store, path = filesystem_of(uri)
     local = store.type_name == "local"
-    # From a store, adjacent columns are read by one request; from a local file in pieces, not a row group ahead: less memory.
+    # From an object store, adjacent columns are read by one request. From a local file, `_BUFFER` bytes of a column are read at a
+    # time and not a whole row group ahead, which takes less memory.
     given = {"buffer_size": _BUFFER} if local else {"filesystem": store}
     with _whole(uri):
         return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=not local, **given, **options)
