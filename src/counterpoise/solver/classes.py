@@ -24,6 +24,7 @@ __all__ = [
     "equal_slices",
     "first_seen",
     "split_topic_classes",
+    "subscriber_table",
     "sum_by",
     "topic_classes",
 ]
@@ -82,6 +83,16 @@ def topic_classes(problem: Problem) -> tuple[Int32, Int64]:
     class_of_topic = np.full(problem.n_topics, -1, np.int32)
     class_of_topic[live], first = equal_slices(problem.subscriber, starts[live], starts[live + 1])
     return class_of_topic, live[first]
+
+
+def subscriber_table(problem: Problem, topics: Int64, width: int) -> npt.NDArray[np.bool_]:
+    """Which members subscribe to each of these topics (ascending), bool[len(topics), width]; O(S + cells)."""
+    begin = problem.subscriber_start[topics]
+    degree = problem.subscriber_start[topics + 1] - begin
+    member = problem.subscriber if len(topics) == problem.n_topics else problem.subscriber[ranges(begin, degree)]
+    table = np.zeros(len(topics) * width, np.bool_)
+    table[np.repeat(np.arange(0, len(table), width), degree) + member] = True
+    return table.reshape(len(topics), width)
 
 
 def classify_members(

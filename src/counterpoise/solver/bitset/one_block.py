@@ -35,6 +35,7 @@ from counterpoise.solver.bitset.sets import (
     take_from,
     width,
 )
+from counterpoise.solver.classes import subscriber_table
 from counterpoise.solver.flows.quotas import Capacities, quotas_of
 from counterpoise.solver.history import valid_claims
 
@@ -75,9 +76,7 @@ def assign_one_block(problem: Problem, *, with_history: bool) -> Int32 | None:
         return None
     count = problem.subscriber_start[1:] - problem.subscriber_start[:-1]
     size = problem.topic_start[1:] - problem.topic_start[:-1]
-    table = np.zeros(n_topics * wide, np.bool_)
-    table[np.repeat(np.arange(0, len(table), wide), count) + problem.subscriber] = True
-    subscribers, counts = bits_of_rows(table.reshape(n_topics, -1)), count.tolist()
+    subscribers, counts = bits_of_rows(subscriber_table(problem, np.arange(n_topics), wide)), count.tolist()
     units, subscribing = _in_play(subscribers, size.tolist())
     quotas = _block_quotas(problem.capacity, subscribing, sum(units))
     if quotas is None or not _fits(subscribers, units, counts, quotas):

@@ -109,6 +109,6 @@ def _completed(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: li
             break
         lighter, members = bisect_left(lag, weight), chosen[may[number, chosen]]
         able = may[topic_class[:lighter]][:, members]
-        taken = able & (able.cumsum(axis=0) <= number_of_others[members])
+        taken = able & (able.cumsum(axis=0, dtype=np.int32) <= number_of_others[members])
         bound = max(bound, weight + int((lags[:lighter] @ taken).min()))
     return bound

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int64, Problem
-from counterpoise.solver.classes import topic_classes
+from counterpoise.solver.classes import subscriber_table, topic_classes
 
 Holding: TypeAlias = list[tuple[int, int]]
 """A member's partitions as (lag, partition), lightest first."""
@@ -45,11 +45,7 @@ class LagGroup:
 def lag_group(problem: Problem, lag: Int64) -> LagGroup:
     """Read a problem; O(P log P + S)."""
     class_of_topic, first = topic_classes(problem)
-    starts, takes = problem.subscriber_start, list[bytes]()
-    for topic in first.tolist():
-        row = np.zeros(problem.n_members, np.bool_)
-        row[problem.subscriber[starts[topic] : starts[topic + 1]]] = True
-        takes.append(row.tobytes())
+    takes = [row.tobytes() for row in subscriber_table(problem, first, problem.n_members)]
     member_class, subscribers = _member_classes(takes, problem.n_members)
     topic_class = np.repeat(class_of_topic, problem.topic_start[1:] - problem.topic_start[:-1]).tolist()
     lags, capacity = lag.tolist(), problem.capacity.tolist()
