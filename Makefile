@@ -58,7 +58,7 @@ bench: $(READY) ## time the decoder, and the assignors beside their peers on sma
 	@$(BIN)/python -m benchmarks.lag --quick
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --quick
 
-bench-full: $(READY) ## measure the whole grid and growth with size again beside all peers, and write docs/benchmarks.md and its data (hours)
+bench-full: $(READY) ## measure the whole grid and growth with size again beside all peers, and write docs/benchmarks.md and its data (an hour)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --json out/grid.json
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(BIN)/python -m benchmarks.assignors --sweep --peers java-sticky broker-uniform franz-go --json out/sweep.json
 	@cp out/grid.json out/sweep.json benchmarks/results/

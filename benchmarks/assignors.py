@@ -58,20 +58,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", nargs="+", choices=everything, metavar="CASE", help=f"of: {', '.join(everything)}")
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), help="default: all")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="default: all; counterpoise always runs")
-    parser.add_argument("--quick", action="store_true", help="only the small cases, one second each")
+    parser.add_argument("--quick", action="store_true", help="only the small cases")
     parser.add_argument(
         "--sweep", action="store_true", help="the sizes from 10 thousand to 10 million partitions instead of the grid"
     )
-    parser.add_argument("--seconds", type=float, help="per peer and surface (default 3, quick 1)")
+    parser.add_argument("--seconds", type=float, default=1, help="per peer and surface (default 1)")
     parser.add_argument("--runs", type=int, default=25, help="at most, per peer and surface (default 25)")
     parser.add_argument("--rounds", type=int, default=1, help="times that all peers take turns on each line (default 1)")
-    parser.add_argument("--cap", type=float, help="seconds after which a peer is stopped (default 60, quick 20)")
+    parser.add_argument("--cap", type=float, default=20, help="seconds after which a peer is stopped (default 20)")
     parser.add_argument("--json", type=Path, help="write the figures to this file after each line")
     parser.add_argument("--from", dest="source", nargs="+", type=Path, help="measure nothing, read the figures of earlier runs")
     parser.add_argument("--page", type=Path, help="write them as a page, too, and all figures as CSV beside it")
     wanted = parser.parse_args()
-    wanted.seconds = wanted.seconds or (1 if wanted.quick else 3)
-    wanted.cap = wanted.cap or (20 if wanted.quick else 60)
     wanted.cases = wanted.cases or [key for key, case in _default_cases(wanted.sweep).items() if case.small or not wanted.quick]
     return wanted
 

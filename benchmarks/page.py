@@ -51,7 +51,7 @@ _INTRODUCTION = """\
 # Benchmarks
 
 How long does a plan take, compared with the assignors that groups use today? `sticky` plans groups of up to 500 members in
-at most 4 ms, a million partitions in 2 to 52 ms and ten million in 25 to 57 ms. That is 13 to thousands of times faster
+at most 3 ms, a million partitions in 2 to 54 ms and ten million in 25 to 60 ms. That is 13 to thousands of times faster
 than Kafka's sticky assignor, and every plan is proven optimal. [benchmarks.csv](benchmarks.csv) has every figure: wall clock
 and CPU time, cold starts, whole leaders, moves, memory, growth with size."""
 
@@ -65,13 +65,13 @@ _PROMISES = """\
 - At least 10 times faster than Kafka's sticky assignor; 30 times on one topic, four sets and a million partitions. With a
   million partitions also twice as fast from bytes to bytes, in at most 300 MB.
 - Faster than the broker's uniform assignor and than franz-go, except on the chain. There, after one member has left or joined,
-  the broker's assignor is about as fast as `sticky` and franz-go twice as fast; fresh and after churn these two are 4 to 9
-  times as fast: augmenting paths get long, so the maximum flow takes many phases.
+  the broker's assignor is twice as fast as `sticky` and franz-go three to four times; fresh and after churn these two are 4 to
+  14 times as fast: augmenting paths get long, so the maximum flow takes many phases.
 """
 
 _METHOD = """\
-- Machine: {cpu}, {cores} cores, {memory_gb} GB; load average {load[0]} to {load[1]}. Other work shares its cores, at a
-  lower priority: trust ratios, not milliseconds.
+- Machine: {cpu}, {cores} cores, {memory_gb} GB; load average {load[0]} to {load[1]}. It is a virtual machine:
+  trust ratios, not milliseconds.
 - Versions: {versions}.
 - Each peer runs in a process of its own, one straight after another on each line: {seconds} s or {runs} runs, at least three.
   The first {warm_up} runs are warm-up (of fewer than {twice}, the first half); the median of the others counts. *First run*
@@ -83,4 +83,4 @@ _METHOD = """\
 - CPU time is that of the calling thread, without a JVM's compiler and collector.
 - *Optimal*: our plan is proven by its certificate, a peer's if its loads and moves are the same. *Peak*: memory of the first
   run above the input.
-- `make bench-full` measures everything again (hours); `benchmarks/results/*.json` are the figures of the runs above."""
+- `make bench-full` measures everything again (an hour); `benchmarks/results/*.json` are the figures of the runs above."""

@@ -91,7 +91,9 @@ def subscriber_table(problem: Problem, topics: Int64, width: int) -> npt.NDArray
     degree = problem.subscriber_start[topics + 1] - begin
     member = problem.subscriber if len(topics) == problem.n_topics else problem.subscriber[ranges(begin, degree)]
     table = np.zeros(len(topics) * width, np.bool_)
-    table[np.repeat(np.arange(0, len(table), width), degree) + member] = True
+    cell = np.repeat(np.arange(0, len(table), width), degree)
+    cell += member
+    table[cell] = True
     return table.reshape(len(topics), width)
 
 

@@ -100,9 +100,10 @@ def _completed(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: li
         few = min(bisect_left(lag, heaviest[0]), *compress(others, group.takes[0]))
         return heaviest[0] + sum(lag[:few])
     number_of_others, lags = np.array(others), np.array(lag)
-    columns, step = np.packbits(may, axis=0).T.tobytes(), -(-len(may) // 8)
-    # One of the members that have equal subscriptions and counts stands for all of them
-    chosen = np.array(list({(columns[m * step : (m + 1) * step], n): m for m, n in enumerate(others)}.values()))
+    chosen = np.arange(len(others))
+    if any(group.member_class):  # one of the members with equal subscriptions and counts stands for all of them
+        alike = {pair: member for member, pair in enumerate(zip(group.member_class, others, strict=True))}
+        chosen = np.array(list(alike.values()))
     topic_class, most = np.array([group.topic_class[partition] for _, partition in lightest]), sum(lag)
     for number, weight in sorted(heaviest.items(), key=lambda item: (-item[1], item[0]))[:_HEAVIEST]:
         if weight + most <= bound:
