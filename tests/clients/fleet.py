@@ -143,6 +143,10 @@ class Fleet:
         """Wake a sleeping member."""
         os.killpg(self.processes[name].pid, signal.SIGCONT)
 
+    def stopped(self, name: str) -> bool:
+        """Whether a member sleeps, paused by itself or by `pause`."""
+        return Path(f"/proc/{self.processes[name].pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+
     def close(self) -> None:
         """Kill whatever still runs."""
         for process in self.processes.values():
