@@ -59,8 +59,8 @@ _TIMES = """\
 Milliseconds of our kernel (integers in, owners out) in four scenarios: no partition is owned (*fresh*), one member has left,
 one has joined, a tenth has left and another tenth has joined (*churn*). A peer's column says how many times as long it takes
 in the scenario that suits it best. The broker's uniform assignor and franz-go do not promise optimal plans, and not all of
-theirs are. *Random*: a member subscribes to each topic with probability 1/2. *Nested*: member i subscribes to topics 0 to i. *Chain*:
-each member shares one topic with the next. These last two are made to be hard."""
+theirs are. *Random*: a member subscribes to each topic with probability 1/2. *Nested*: member i subscribes to topics 0 to i.
+*Chain*: each member shares one topic with the next. These last two are made to be hard."""
 
 _PROMISES = """\
 - At least 10 times faster than Kafka's sticky assignor; 30 times on one topic, four sets and a million partitions. With a
