@@ -65,9 +65,8 @@ theirs are. *Random*: a member subscribes to each topic with probability 1/2. *N
 _PROMISES = """\
 - At least 10 times faster than Kafka's sticky assignor; 30 times on one topic, four sets and a million partitions. With a
   million partitions the leader (JoinGroup bytes in, assignment bytes out) is also twice as fast as Java's, in at most 300 MB.
-- Faster than the broker's uniform assignor and than franz-go, except on the chain. There the
-  broker's assignor is 1.6 to 5.2 times as fast as `sticky`, and franz-go 3.2 to 14 times: our augmenting paths get long, so the
-  maximum flow takes many phases.
+- Faster than the broker's uniform assignor and than franz-go, except on the chain. There both are several times faster than
+  `sticky`: our augmenting paths get long, so the maximum flow takes many phases.
 """
 
 _METHOD = """\

@@ -144,7 +144,7 @@ class Fleet:
         os.killpg(self.processes[name].pid, signal.SIGCONT)
 
     def stopped(self, name: str) -> bool:
-        """Whether a member sleeps, paused by itself or by `pause`."""
+        """Whether a member is paused (SIGSTOP), by `pause` or by itself."""
         return Path(f"/proc/{self.processes[name].pid}/stat").read_text().rpartition(") ")[2].startswith("T")
 
     def close(self) -> None:

@@ -74,8 +74,8 @@ def rounds_too_many(outcome: Outcome, *, eager: bool) -> list[str]:
 def test_random_histories_keep_every_promise(chunk: int) -> None:
     seeds = range(chunk * CHUNK, (chunk + 1) * CHUNK)
     sys.stdout.write(f"seeds {seeds.start} to {seeds.stop - 1}\n")
-    some = STRATEGIES if LONG or chunk < 2 else ("sticky", "cooperative-sticky")
-    assert [fault for seed in seeds for strategy in some for fault in faults(seed, strategy)] == []
+    chosen = STRATEGIES if LONG or chunk < 2 else ("sticky", "cooperative-sticky")
+    assert [fault for seed in seeds for strategy in chosen for fault in faults(seed, strategy)] == []
 
 
 def first_fault(strategy: str, seeds: range = range(60)) -> str:

@@ -102,14 +102,14 @@ def _completed(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: li
     number_of_others, lags = np.array(others), np.array(lag)
     chosen = np.arange(len(others))
     if any(group.member_class):  # one of the members with equal subscriptions and counts stands for all of them
-        alike = {pair: member for member, pair in enumerate(zip(group.member_class, others, strict=True))}
-        chosen = np.array(list(alike.values()))
+        representative = {pair: member for member, pair in enumerate(zip(group.member_class, others, strict=True))}
+        chosen = np.array(list(representative.values()))
     topic_class, most = np.array([group.topic_class[partition] for _, partition in lightest]), sum(lag)
     for number, weight in sorted(heaviest.items(), key=lambda item: (-item[1], item[0]))[:_HEAVIEST]:
         if weight + most <= bound:
             break
         lighter, members = bisect_left(lag, weight), chosen[may[number, chosen]]
         able = may[topic_class[:lighter]][:, members]
-        taken = able & (able.cumsum(axis=0, dtype=np.int32) <= number_of_others[members])
+        taken = able & (able.cumsum(axis=0) <= number_of_others[members])
         bound = max(bound, weight + int((lags[:lighter] @ taken).min()))
     return bound

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from dataclasses import dataclass
-from heapq import heapify, heappop
 from itertools import chain
 
 from counterpoise.solver.lag.state import PlanState
@@ -165,14 +164,8 @@ def _free_slot(queue: _Queue, unplaced: int) -> tuple[int | None, int]:
     reached = list(paths)
     for number in reached:
         able, mine = queue.able[number], set(takers[number])
-        near = [
-            (lag[some[-1]], one)
-            for one, some in enumerate(queue.placed)
-            if some and one not in paths and not mine.isdisjoint(takers[one])
-        ]
-        heapify(near)
-        while near:
-            other = heappop(near)[1]
+        near = [one for one, some in enumerate(queue.placed) if some and one not in paths and not mine.isdisjoint(takers[one])]
+        for other in sorted(near, key=lambda one: lag[queue.placed[one][-1]]):
             for partition in reversed(queue.placed[other]):
                 looked, holder = looked + 1, owner[partition]
                 if able[holder] and queue.member_class[holder] in mine:
