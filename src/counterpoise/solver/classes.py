@@ -86,7 +86,10 @@ def topic_classes(problem: Problem) -> tuple[Int32, Int64]:
 
 
 def subscriber_table(problem: Problem, topics: Int64, width: int) -> npt.NDArray[np.bool_]:
-    """Which members subscribe to each of these topics (ascending), bool[len(topics), width]; O(S + cells)."""
+    """Which members subscribe to each of these topics (ascending), bool[len(topics), width], a column per member.
+
+    Columns beyond M are false. O(S + len(topics) * width).
+    """
     begin = problem.subscriber_start[topics]
     degree = problem.subscriber_start[topics + 1] - begin
     member = problem.subscriber if len(topics) == problem.n_topics else problem.subscriber[ranges(begin, degree)]
