@@ -143,8 +143,8 @@ class Fleet:
         """Wake a sleeping member."""
         os.killpg(self.processes[name].pid, signal.SIGCONT)
 
-    def stopped(self, name: str) -> bool:
-        """Whether a member is paused (SIGSTOP), by `pause` or by itself."""
+    def paused(self, name: str) -> bool:
+        """Whether a member's process is suspended by SIGSTOP, from `pause` or from itself."""
         return Path(f"/proc/{self.processes[name].pid}/stat").read_text().rpartition(") ")[2].startswith("T")
 
     def close(self) -> None:

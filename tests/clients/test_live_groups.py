@@ -171,7 +171,7 @@ def sleep_in_mid_rebalance(run: Run) -> None:
         deadly = run.members.folder / f"{run.first}.deadly"
         write_at_once(deadly, "STOP")
         run.start("late", "kafka_python")
-        run.members.wait(lambda: run.members.stopped(run.first), "the leader to stop")
+        run.members.wait(lambda: run.members.paused(run.first), "the leader to pause")
         sleep_beyond_the_session(run, run.first, sticky=False)
 
 

@@ -35,14 +35,14 @@ def prepare_lag_balance(
 ) -> Assignor:
     """An assignor for problems that differ from this one only in claims: owners by counts, lag and stickiness, in this order.
 
-    Guarantee: valid and complete; counts as said; a cooperative rebalance ends with its second round (with `max_moves` if counts
-    are balanced: in a band that round may lift a member to its least count). The largest lag is within its limit, ``(1 +
-    tolerance)`` times the bound, rounded up to records, if the search meets it. It is a heuristic; the bound is proven, and
-    `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves of the plan. If even the plan from scratch exceeds the
-    limit, the limit becomes that plan's largest lag plus ``tolerance`` times the bound. Once it is met, planning again moves
-    nothing. Without `Problem.lag`, or with balanced counts and no lag, the plan is that of `sticky`. Cost: O((P + S) log P), one
-    balanced plan and one more for each placement that moves claims for counts (mostly none), and a number of steps that depends
-    on P and M alone; if it is used up, claims stay where counts let them.
+    Guarantee: valid and complete; counts as said; a cooperative rebalance ends with its second round (with `max_moves` if
+    counts are balanced: in a band that round may lift a member to its least count). The search, a heuristic, keeps each
+    member's summed lag within ``(1 + tolerance)`` times the proven lower bound, rounded up to records, if it can;
+    `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves. If even the plan from scratch, which ignores claims,
+    exceeds this limit, the limit becomes that plan's largest lag plus ``tolerance`` times the bound. If the limit is met,
+    planning again with the same lag moves nothing. Without `Problem.lag`, or with balanced counts and no lag, the plan is
+    that of `sticky`. Cost: O((P + S) log P), one balanced plan and one more for each placement that moves claims for counts
+    (mostly none), and a number of steps that depends on P and M alone; if it is used up, claims stay where counts let them.
     """
     from counterpoise.solver.engine import solve
     from counterpoise.solver.lag.search import LagSearch

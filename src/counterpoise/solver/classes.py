@@ -86,9 +86,9 @@ def topic_classes(problem: Problem) -> tuple[Int32, Int64]:
 
 
 def subscriber_table(problem: Problem, topics: Int64, width: int) -> npt.NDArray[np.bool_]:
-    """Which members subscribe to each of these topics (ascending), bool[len(topics), width], a column per member.
+    """Whether member m subscribes to topics[i], at [i, m]: bool[len(topics), width].
 
-    Columns beyond M are false. O(S + len(topics) * width).
+    `topics` must be ascending; columns from M on are false. O(S + len(topics) * width).
     """
     begin = problem.subscriber_start[topics]
     degree = problem.subscriber_start[topics + 1] - begin

@@ -55,7 +55,8 @@ def main(settings: dict[str, Any]) -> None:
     faulthandler.register(signal.SIGUSR1)
     journal.write("started")
     before: Any = None
-    # In 2.2.0 to 2.2.5 a join that outlasts a poll may leave the heartbeat thread off, see docs/clients.md.
+    # In 2.2.0 to 2.2.5, of which 2.2.0 is tested, the heartbeat thread may not start again after a join that outlasts a poll:
+    # see docs/clients.md.
     poll_ms = 2_000 if kafka.__version__ == "2.2.0" else 200
     while not ending:
         try:

@@ -101,7 +101,7 @@ def _completed(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: li
         return heaviest[0] + sum(lag[:few])
     number_of_others, lags = np.array(others), np.array(lag)
     chosen = np.arange(len(others))
-    if any(group.member_class):  # one of the members with equal subscriptions and counts stands for all of them
+    if any(group.member_class):  # members with equal subscriptions and counts bear the same
         representative = {pair: member for member, pair in enumerate(zip(group.member_class, others, strict=True))}
         chosen = np.array(list(representative.values()))
     topic_class, most = np.array([group.topic_class[partition] for _, partition in lightest]), sum(lag)
