@@ -13,9 +13,8 @@ from counterpoise.laws.audit import sticky_first
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.exchange_graph import classes
 from counterpoise.laws.owners import complete, valid
-from counterpoise.laws.rounds import after_round
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
-from counterpoise.model.withhold import withhold
+from counterpoise.model.withhold import after_round, withhold
 from tests.laws.oracle import all_plans, score, valid_claims
 from tests.solver.oracle import optimum
 from tests.strategies import Rebalance, feasible_owner, plans, problem_of, problems, random_problem, rebalances, subscribers_of

@@ -10,10 +10,9 @@ import pytest
 from counterpoise import Group, assign, assignor, verify
 from counterpoise.laws.cooperative import added_and_revoked
 from counterpoise.laws.owners import valid
-from counterpoise.laws.rounds import after_round
 from counterpoise.laws.written import owners_by_names
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.model.withhold import withhold
+from counterpoise.model.withhold import after_round, withhold
 from counterpoise.snapshot.names import Assignment
 from tests.planning.vectors import cases, group_of, kept, loads
 

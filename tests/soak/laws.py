@@ -16,7 +16,7 @@ from counterpoise import Group, Plan, assign, strategies, verify
 from counterpoise.assignors import assignor
 from counterpoise.assignors.registry import strategy as record
 from counterpoise.errors import CounterpoiseError, OptionError, SubscriptionWarning
-from counterpoise.laws.rounds import idempotent, two_rounds
+from counterpoise.laws.rounds import idempotent, same_target, two_rounds
 from counterpoise.model.problem import Problem
 from counterpoise.planning.lead import lead
 from counterpoise.snapshot.joined import JoinMember, join_problem
@@ -99,9 +99,9 @@ def _of_plan(group: Group, plan: Plan) -> list[str]:
 
 
 def _of_rounds(name: str, problem: Problem) -> list[str]:
-    """Planned again nothing changes, and a cooperative rebalance ends with its second round."""
+    """Planned again nothing changes, and a cooperative rebalance ends with its second round and, if exact, its first target."""
     run = assignor(name)
-    found = idempotent(run, problem) if name in OPTIMAL else []
+    found = [*idempotent(run, problem), *same_target(run, problem)] if name in OPTIMAL else []
     found += two_rounds(run, problem) if "cooperative" in record(name).protocols else []
     return [fault.message for fault in found]
 

@@ -69,6 +69,7 @@ def test_bystanders_change_nothing(strategy):
             np.insert(problem.subscriber_start, where, problem.subscriber_start[where]),
             shifted(problem.subscriber),
             np.where(problem.previous_owner >= problem.n_members, -1, shifted(problem.previous_owner)),
+            holder=shifted(problem.holder),
             capacity=np.insert(problem.capacity, at, 3 if seed % 4 == 0 else 1),
         )
         assert assignor(strategy)(bigger).tolist() == shifted(assignor(strategy)(problem)).tolist(), f"seed {seed}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Assignor, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
+from counterpoise.model.withhold import final_owners
 
 __all__ = ["LAG_STICKY", "balance_lag", "prepare_lag_balance"]
 
@@ -50,7 +51,7 @@ def prepare_lag_balance(
     share = _fraction(str(tolerance))
     lag = problem.lag
     if lag is None or not problem.n_members or (counts == "balanced" and not lag.any()):
-        return partial(solve, racks="ignore")
+        return lambda other: final_owners(other, partial(solve, racks="ignore"))
     band = 0 if isinstance(counts, str) else counts
     return LagSearch(problem, lag, share, min_lag_gain, band, max_moves).plan
 

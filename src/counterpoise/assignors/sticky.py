@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
+from counterpoise.model.withhold import final_owners
 
 if TYPE_CHECKING:
     from counterpoise.solver.engine import Evenness, History, RackOrder
@@ -33,14 +34,19 @@ _OPTIONS = MappingProxyType(
         ),
     }
 )
-_READS = frozenset({"previous_owner", "capacity", "racks"})
+_READS = frozenset({"previous_owner", "holder", "capacity", "racks"})
 
 
 def _optimal(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
-    """Target owners, int32[P]: see `counterpoise.solver.engine.solve` for the guarantee."""
+    """Target owners, int32[P], as `counterpoise.solver.engine.solve` guarantees; the second round plans the same owners."""
     from counterpoise.solver.engine import solve
+    from counterpoise.solver.equal import common_subscribers
 
-    return solve(problem, history=history, racks=racks, evenness=evenness)
+    plan = partial(solve, history=history, racks=racks, evenness=evenness)
+    if history == "ignore":
+        return plan(problem)
+    linear = evenness == "near" and (racks == "ignore" or problem.racks is None) and common_subscribers(problem) is not None
+    return final_owners(problem, plan, depends_on_kept=linear)
 
 
 def _constrained(problem: Problem) -> Int32:
@@ -54,7 +60,9 @@ def _constrained(problem: Problem) -> Int32:
     from counterpoise.solver.equal import assign_equal, common_subscribers
 
     members = common_subscribers(problem)
-    return solve(problem, racks="ignore") if members is None else assign_equal(problem, members, by_index=True)
+    if members is None:
+        return final_owners(problem, partial(solve, racks="ignore"))
+    return final_owners(problem, partial(assign_equal, members=members, by_index=True), depends_on_kept=True)
 
 
 STICKY = Strategy(
@@ -86,7 +94,7 @@ FAIR = replace(
     name="fair",
     kernel=partial(_optimal, history="ignore"),
     guarantee="optimal balance, then rack matches, whatever was owned before",
-    reads=_READS - {"previous_owner"},
+    reads=_READS - {"previous_owner", "holder"},
 )
 
 STICKY_FIRST = replace(

@@ -11,9 +11,9 @@ from counterpoise.laws.balance import loads
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.model.withhold import withhold
+from counterpoise.model.withhold import after_round, withhold
 
-__all__ = ["after_round", "balance_of", "idempotent", "pure", "two_rounds"]
+__all__ = ["balance_of", "idempotent", "pure", "same_target", "two_rounds"]
 
 _Assignor = Callable[[Problem], Int32]
 
@@ -61,9 +61,16 @@ def two_rounds(assign: _Assignor, problem: Problem) -> list[Violation]:
     return found
 
 
-def after_round(problem: Problem, owner: Int32) -> Problem:
-    """The group after a round: `owner` int32[P] becomes `holder` and the ownedPartitions that members send (`previous_owner`)."""
-    return problem.replace(previous_owner=owner, holder=owner)
+def same_target(assign: _Assignor, problem: Problem) -> list[Violation]:
+    """Law ``same-target``: the second round of a cooperative rebalance ends with the target of the first one.
+
+    Exact strategies keep it. `lag-sticky`, a heuristic, keeps it nearly always; a strategy of your own need not, but
+    `model.withhold.final_owners` does it for any assignor that keeps claims where it can.
+    """
+    target = assign(problem)
+    first = withhold(problem, target)
+    end = target if np.array_equal(first, target) else assign(after_round(problem, first))
+    return [] if np.array_equal(target, end) else [_differ("same-target", "in round two", problem, target, end)]
 
 
 def balance_of(problem: Problem, owner: Int32) -> object:

@@ -1,12 +1,15 @@
-"""What a cooperative round hands out now, and what waits until its holder has revoked it (KIP-429)."""
+"""The two rounds of a cooperative rebalance (KIP-429): what is handed out now, and what waits until its holder has revoked it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
-__all__ = ["withhold"]
+__all__ = ["after_round", "final_owners", "withhold"]
 
 
 def withhold(problem: Problem, target: Int32) -> Int32:
@@ -17,5 +20,43 @@ def withhold(problem: Problem, target: Int32) -> Int32:
     the round in which another revokes it: the check Kafka's coordinator runs on foreign cooperative assignors.
     O(P).
     """
-    free = (problem.holder == UNOWNED) | (problem.holder == target)
-    return np.where(free, target, np.int32(UNOWNED))
+    return np.where(_waits(problem, target), np.int32(UNOWNED), target)
+
+
+def _waits(problem: Problem, target: Int32) -> npt.NDArray[np.bool_]:
+    """Whether somebody other than the target's owner holds each partition, bool[P]."""
+    waits: npt.NDArray[np.bool_] = problem.holder != UNOWNED
+    waits &= problem.holder != target
+    return waits
+
+
+def after_round(problem: Problem, owner: Int32) -> Problem:
+    """The group after a round: `owner` int32[P] is what members hold and send as ownedPartitions (`holder`, `previous_owner`)."""
+    return problem.replace(previous_owner=owner)
+
+
+def final_owners(problem: Problem, assign: Callable[[Problem], Int32], *, depends_on_kept: bool = False) -> Int32:
+    """Owners of a cooperative rebalance, int32[P], that its second round plans again.
+
+    Objectives leave ties. The second round has other claims and may break them differently: other members then get what the first
+    round withheld. So the second round is planned here as well, and its owners are returned. If they withhold less, as a holder
+    gets its partition back, the round after them is planned in turn.
+
+    Guarantee: if `assign` keeps all claims whenever one of its plans does, as exact strategies do, its plan for the second round
+    is the returned one. Otherwise that may not be found; then the plan for the first round is returned.
+    `depends_on_kept`: the plan depends on claims only by those that it keeps. A second round that begins with these is left out.
+    Cost: one more plan, rarely two; none if nothing is withheld. Each round hands out more than the last one, so the loop ends.
+    """
+    owner = planned = assign(problem)
+    waits = _waits(problem, owner)
+    while waits.any():
+        if depends_on_kept and (waits == (problem.previous_owner != owner)).all():
+            break
+        first = np.where(waits, np.int32(UNOWNED), owner)
+        end = assign(after_round(problem, first))
+        if not (waits | (end == first)).all():
+            return planned
+        before, owner, waits = waits, end, _waits(problem, end)
+        if (waits == before).all():
+            break
+    return owner

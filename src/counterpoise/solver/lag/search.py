@@ -2,9 +2,10 @@
 
 The leader of a cooperative group plans twice. In the second round the partitions that change hands are free, and all others are
 claimed. If that round took other steps than the first one, it could revoke other partitions, round after round. So the search
-plans the second round as well, and returns a plan only if that round moves no claim. Two kinds of plans always pass: a plan that
-withholds no partition, as it has no second round; and the plan from scratch, which depends on no claim. The second round of the
-latter either finds a plan within the limit of the bound that keeps all claims, or returns the plan from scratch again.
+plans the second round as well, and returns a plan only if that round returns it again. Two kinds of plans always pass: a plan
+that withholds no partition, as it has no second round; and the plan from scratch, which depends on no claim. If the first round
+of the latter leaves few claims, the second one returns that plan at once. Otherwise it may find a plan within the bound's limit
+that keeps all claims; then the first round returns this plan.
 """
 
 from __future__ import annotations
@@ -56,27 +57,29 @@ class LagSearch:
         return np.array(self._owners(problem, valid_claims(problem).tolist()), np.int32)
 
     def _owners(self, problem: Problem, claims: list[int]) -> list[int]:
-        completed = self._lpt if max(claims, default=UNOWNED) == UNOWNED else self._completed(claims, self._bound_limit)
+        if self._are_of_scratch(claims):
+            return self.scratch.owner
+        completed = self._completed(claims, self._bound_limit)
         kept = _stays(claims, completed.owner)
         if not completed.over() and _ends_in_one_round(problem, completed.owner):
             return completed.owner
         # If balanced counts demand moves, claims are not those of a second round, and no balanced plan keeps them all.
         may_be_second = kept or self.band > 0
         if may_be_second and _stays(claims, self.scratch.owner):
-            return self.scratch.owner
+            return self._from_scratch(problem)
         effort = Effort(_FROM_CLAIMS * self._share)
         if not may_be_second and self.max_moves is None:
             stable = self._stable(problem, completed, effort, final=False)
             if stable is not None or self.limit is self._bound_limit:
-                return stable or self.scratch.owner
+                return stable or self._from_scratch(problem)
         if self.limit is not self._bound_limit:
             completed = self._completed(claims, self.limit)
         if self.max_moves is not None:
             return self._capped(completed, claims, self.max_moves)
         stable = self._stable(problem, completed.copy(), effort, final=True)
-        if stable is None:
-            stable = completed.owner if effort.left <= 0 and _ends_in_one_round(problem, completed.owner) else self.scratch.owner
-        return stable
+        if stable is None and effort.left <= 0 and _ends_in_one_round(problem, completed.owner):
+            return completed.owner
+        return stable or self._from_scratch(problem)
 
     @cached_property
     def group(self) -> LagGroup:
@@ -239,12 +242,12 @@ class LagSearch:
         return state
 
     def _stable(self, problem: Problem, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
-        """A plan within its limit whose second round revokes nothing and ends within the limit; None if none is found.
+        """A plan within its limit that its second round returns again; None if none is found.
 
-        The plan that the second round ends with is preferred. If that round would move claims, they are moved in the first
-        round of the next attempt, until the steps run out. `final`: the limit is final, that is, the plan from scratch is known.
+        If that round moves claims or withholds fewer, the next attempt begins with its plan, until the steps run out. `final`:
+        the limit is final, that is, the plan from scratch is known.
         """
-        stable, limit = None, state.limit
+        limit = state.limit
         while effort.left > 0:
             state.effort, state.limit = effort, limit
             if not repair(state):
@@ -252,6 +255,8 @@ class LagSearch:
             first_round = _first_round(problem, state.owner)
             if first_round == state.owner:
                 return state.owner
+            if self._are_of_scratch(first_round):
+                return None
             second = self._completed(first_round, self._bound_limit)
             effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
             if final and second.over():
@@ -260,12 +265,30 @@ class LagSearch:
                 if limit != self._bound_limit:
                     second = self._completed(first_round, limit)
                     effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
-            if not second.over() and _stays(first_round, second.owner):
-                if _first_round(problem, second.owner) == first_round:
-                    return second.owner
-                stable = stable or state.owner
+            if not second.over() and _stays(first_round, second.owner) and _first_round(problem, second.owner) == first_round:
+                return second.owner
             state = second
-        return stable
+        return None
+
+    def _from_scratch(self, problem: Problem) -> list[int]:
+        """The plan from scratch, or the one with which its second round ends if the first one leaves most claims."""
+        owner, first_round = self.scratch.owner, _first_round(problem, self.scratch.owner)
+        while first_round != owner and not self._are_of_scratch(first_round):
+            second = self._completed(first_round, self._bound_limit)
+            if second.over() or not _stays(first_round, second.owner):
+                return self.scratch.owner
+            owner, before = second.owner, first_round
+            first_round = _first_round(problem, owner)
+            if first_round == before:
+                break
+        return owner
+
+    def _are_of_scratch(self, claims: list[int]) -> bool:
+        """Whether few partitions are claimed, all as in the plan from scratch; then it is the plan: this may be a second round.
+
+        Few: at most half. A completion would take as long as the plan from scratch.
+        """
+        return 2 * claims.count(UNOWNED) >= len(claims) and _stays(claims, self.scratch.owner)
 
     def _capped(self, state: PlanState, claims: list[int], most: int) -> list[int]:
         """Local search with at most so many moves, including those that counts demand; none if a partition was unclaimed."""
