@@ -13,7 +13,7 @@ from counterpoise.laws.audit import sticky_first
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.rounds import idempotent, pure, same_target, two_rounds
 from counterpoise.laws.violation import Violation
-from counterpoise.model.problem import UNOWNED, Int32, Problem
+from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
 from counterpoise.model.withhold import after_round, withhold
 from counterpoise.testing import random_problem as group_of_any_kind
 from tests.laws.renaming import renamed, renaming
@@ -63,11 +63,23 @@ def test_the_second_round_of_700_groups_ends_with_the_target_of_the_first(name: 
         assert same_target(assignor(name), group_of_any_kind(number)) == [], f"group {number}"
 
 
-def test_by_lag_it_does_in_all_but_one_of_700() -> None:
-    """`lag-sticky` is a heuristic. If a second round ends elsewhere, it is as balanced, and nothing is revoked."""
+def test_by_lag_it_does_if_claims_are_arbitrary_or_few_and_those_of_the_plan_from_scratch() -> None:
+    """`lag-sticky` is a heuristic: in one of some thousand groups the second round would end elsewhere."""
     assign = assignor("lag-sticky")
-    elsewhere = [number for number in range(700) if same_target(assign, group_of_any_kind(number))]
-    assert len(elsewhere) <= 1, elsewhere
+    for number in range(700):
+        problem, rng = group_of_any_kind(number), np.random.default_rng(number)
+        assert same_target(assign, problem) == [], f"group {number}"
+        scratch = assign(problem.replace(previous_owner=np.full(problem.n_partitions, UNOWNED, np.int32)))
+        claims = np.where(rng.random(problem.n_partitions) < 0.4, scratch, rng.choice([UNOWNED, CONTESTED], problem.n_partitions))
+        few = problem.replace(previous_owner=claims.astype(np.int32))
+        assert [*same_target(assign, few), *two_rounds(assign, few)] == [], f"group {number} with few claims"
+
+
+def test_with_equal_subscriptions_a_holder_may_get_a_partition_back_that_another_member_claims() -> None:
+    """The second round of the second plan is planned too: claims after it are not those of the group."""
+    claims, holder = [1, 2, 3, 4, 2, UNOWNED, 1, 2, 4], [1, 4, 3, 4, 3, 1, 1, 2, 2]
+    problem = problem_of([6, 3], [list(range(5))] * 2, 5, claims, holder=holder)
+    assert same_target(assignor("constrained-cooperative-sticky"), problem) == []
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ def two_rounds(assign: _Assignor, problem: Problem) -> list[Violation]:
 def same_target(assign: _Assignor, problem: Problem) -> list[Violation]:
     """Law ``same-target``: the second round of a cooperative rebalance ends with the target of the first one.
 
-    Exact strategies keep it. `lag-sticky`, a heuristic, keeps it nearly always; a strategy of your own need not, but
-    `model.withhold.final_owners` does it for any assignor that keeps claims where it can.
+    Exact strategies keep it; so does `lag-sticky`, a heuristic, in nearly all groups. A strategy of your own need not;
+    `model.withhold.final_owners` makes an assignor keep it that keeps claims wherever it can.
     """
     target = assign(problem)
     first = withhold(problem, target)

@@ -39,19 +39,20 @@ def final_owners(problem: Problem, assign: Callable[[Problem], Int32], *, depend
     """Owners of a cooperative rebalance, int32[P], that its second round plans again.
 
     Objectives leave ties. The second round has other claims and may break them differently: other members then get what the first
-    round withheld. So the second round is planned here as well, and its owners are returned. If they withhold less, as a holder
-    gets its partition back, the round after them is planned in turn.
+    round withheld. So the second round is planned here as well, and its owners are returned. If it gives a partition back to its
+    holder, the first round need not withhold it, and the second round is planned once more.
 
     Guarantee: if `assign` keeps all claims whenever one of its plans does, as exact strategies do, its plan for the second round
     is the returned one. Otherwise that may not be found; then the plan for the first round is returned.
-    `depends_on_kept`: the plan depends on claims only by those that it keeps. A second round that begins with these is left out.
-    Cost: one more plan, rarely two; none if nothing is withheld. Each round hands out more than the last one, so the loop ends.
+    `depends_on_kept`: the plan depends on claims only by those that it keeps. If the first round assigns these alone, the second
+    one needs no plan.
+    Cost: one more plan, in odd groups two; none if nothing is withheld. Each pass of the loop withholds fewer.
     """
     owner = planned = assign(problem)
     waits = _waits(problem, owner)
+    if depends_on_kept and (waits == (problem.previous_owner != owner)).all():
+        return owner
     while waits.any():
-        if depends_on_kept and (waits == (problem.previous_owner != owner)).all():
-            break
         first = np.where(waits, np.int32(UNOWNED), owner)
         end = assign(after_round(problem, first))
         if not (waits | (end == first)).all():

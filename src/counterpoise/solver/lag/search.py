@@ -58,7 +58,7 @@ class LagSearch:
 
     def _owners(self, problem: Problem, claims: list[int]) -> list[int]:
         if self._are_of_scratch(claims):
-            return self.scratch.owner
+            return self._from_scratch(problem)
         completed = self._completed(claims, self._bound_limit)
         kept = _stays(claims, completed.owner)
         if not completed.over() and _ends_in_one_round(problem, completed.owner):
@@ -271,7 +271,7 @@ class LagSearch:
         return None
 
     def _from_scratch(self, problem: Problem) -> list[int]:
-        """The plan from scratch, or the one with which its second round ends if the first one leaves most claims."""
+        """The plan from scratch. If more than half of it is claimed after its first round: the plan that the second one makes."""
         owner, first_round = self.scratch.owner, _first_round(problem, self.scratch.owner)
         while first_round != owner and not self._are_of_scratch(first_round):
             second = self._completed(first_round, self._bound_limit)
@@ -284,9 +284,9 @@ class LagSearch:
         return owner
 
     def _are_of_scratch(self, claims: list[int]) -> bool:
-        """Whether few partitions are claimed, all as in the plan from scratch; then it is the plan: this may be a second round.
+        """Whether at most half of the partitions are claimed, all as in the plan from scratch. This may be its second round.
 
-        Few: at most half. A completion would take as long as the plan from scratch.
+        With more claims a completion takes less time than the plan from scratch.
         """
         return 2 * claims.count(UNOWNED) >= len(claims) and _stays(claims, self.scratch.owner)
 
