@@ -26,7 +26,8 @@ def withhold(problem: Problem, target: Int32) -> Int32:
 def _waits(problem: Problem, target: Int32) -> npt.NDArray[np.bool_]:
     """Whether somebody other than the target's owner holds each partition, bool[P]."""
     waits: npt.NDArray[np.bool_] = problem.holder != UNOWNED
-    waits &= problem.holder != target
+    if waits.any():  # a group without claims needs no second pass
+        waits &= problem.holder != target
     return waits
 
 
