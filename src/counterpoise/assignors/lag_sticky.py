@@ -7,9 +7,9 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
+from counterpoise.assignors.sticky import optimal
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Assignor, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
-from counterpoise.model.withhold import final_owners
 
 __all__ = ["LAG_STICKY", "balance_lag", "prepare_lag_balance"]
 
@@ -45,13 +45,12 @@ def prepare_lag_balance(
     that of `sticky`. Cost: O((P + S) log P), one balanced plan and one more for each placement that moves claims for counts
     (mostly none), and a number of steps that depends on P and M alone; if it is used up, claims stay where counts let them.
     """
-    from counterpoise.solver.engine import solve
     from counterpoise.solver.lag.search import LagSearch
 
     share = _fraction(str(tolerance))
     lag = problem.lag
     if lag is None or not problem.n_members or (counts == "balanced" and not lag.any()):
-        return lambda other: final_owners(other, partial(solve, racks="ignore"))
+        return partial(optimal, racks="ignore")
     band = 0 if isinstance(counts, str) else counts
     return LagSearch(problem, lag, share, min_lag_gain, band, max_moves).plan
 

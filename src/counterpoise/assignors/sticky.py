@@ -18,7 +18,7 @@ from counterpoise.model.withhold import final_owners
 if TYPE_CHECKING:
     from counterpoise.solver.engine import Evenness, History, RackOrder
 
-__all__ = ["CONSTRAINED", "COOPERATIVE_STICKY", "FAIR", "STICKY", "STICKY_FIRST"]
+__all__ = ["CONSTRAINED", "COOPERATIVE_STICKY", "FAIR", "STICKY", "STICKY_FIRST", "optimal"]
 
 _OPTIONS = MappingProxyType(
     {
@@ -37,8 +37,11 @@ _OPTIONS = MappingProxyType(
 _READS = frozenset({"previous_owner", "holder", "capacity", "racks"})
 
 
-def _optimal(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
-    """Target owners, int32[P], as `counterpoise.solver.engine.solve` guarantees; the second round plans the same owners."""
+def optimal(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
+    """Target owners, int32[P], optimal as those of `counterpoise.solver.engine.solve`, which has the options.
+
+    If the protocol is cooperative, the second round plans the same owners.
+    """
     from counterpoise.solver.engine import solve
     from counterpoise.solver.equal import common_subscribers
 
@@ -56,19 +59,18 @@ def _constrained(problem: Problem) -> Int32:
     the most claims (ties by id); a member keeps its first claims in partition order; free partitions in the order t0p0, t1p0,
     t2p0, t0p1, .. go in turns, by id, to members that are short. Other groups get what `sticky` gives them. Racks are ignored.
     """
-    from counterpoise.solver.engine import solve
     from counterpoise.solver.equal import assign_equal, common_subscribers
 
     members = common_subscribers(problem)
     if members is None:
-        return final_owners(problem, partial(solve, racks="ignore"))
+        return optimal(problem, racks="ignore")
     return final_owners(problem, partial(assign_equal, members=members, by_index=True), depends_on_kept=True)
 
 
 STICKY = Strategy(
     name="sticky",
     protocols=(EAGER,),
-    kernel=_optimal,
+    kernel=optimal,
     guarantee="optimal balance, then maximal stickiness, then rack matches; any subscriptions",
     options=_OPTIONS,
     reads=_READS,
@@ -92,7 +94,7 @@ CONSTRAINED = Strategy(
 FAIR = replace(
     STICKY,
     name="fair",
-    kernel=partial(_optimal, history="ignore"),
+    kernel=partial(optimal, history="ignore"),
     guarantee="optimal balance, then rack matches, whatever was owned before",
     reads=_READS - {"previous_owner", "holder"},
 )
@@ -101,6 +103,6 @@ STICKY_FIRST = replace(
     STICKY,
     name="sticky-first",
     protocols=(EAGER, COOPERATIVE),
-    kernel=partial(_optimal, history="pin"),
+    kernel=partial(optimal, history="pin"),
     guarantee="valid claims never move; the rest is as balanced as that allows",
 )

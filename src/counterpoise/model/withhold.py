@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
@@ -20,37 +19,32 @@ def withhold(problem: Problem, target: Int32) -> Int32:
     the round in which another revokes it: the check Kafka's coordinator runs on foreign cooperative assignors.
     O(P).
     """
-    return np.where(_waits(problem, target), np.int32(UNOWNED), target)
-
-
-def _waits(problem: Problem, target: Int32) -> npt.NDArray[np.bool_]:
-    """Whether somebody other than the target's owner holds each partition, bool[P]."""
-    waits: npt.NDArray[np.bool_] = problem.holder != UNOWNED
-    if waits.any():  # a group without claims needs no second pass
-        waits &= problem.holder != target
-    return waits
+    free = (problem.holder == UNOWNED) | (problem.holder == target)
+    return np.where(free, target, np.int32(UNOWNED))
 
 
 def after_round(problem: Problem, owner: Int32) -> Problem:
-    """The group after a round: `owner` int32[P] is what members hold and send as ownedPartitions (`holder`, `previous_owner`)."""
+    """A copy of the problem for the next round, before which members hold and claim what `owner` int32[P] gave them."""
     return problem.replace(previous_owner=owner)
 
 
 def final_owners(problem: Problem, assign: Callable[[Problem], Int32], *, depends_on_kept: bool = False) -> Int32:
-    """Owners of a cooperative rebalance, int32[P], that its second round plans again.
+    """Target owners, int32[P], of a cooperative rebalance: `assign` plans the same owners in the second round.
 
-    Objectives leave ties. The second round has other claims and may break them differently: other members then get what the first
+    A plan may leave ties. The second round has other claims and may break them differently: other members then get what the first
     round withheld. So the second round is planned here as well, and its owners are returned. If it gives a partition back to its
     holder, the first round need not withhold it, and the second round is planned once more.
 
-    Guarantee: if `assign` keeps all claims whenever one of its plans does, as exact strategies do, its plan for the second round
-    is the returned one. Otherwise that may not be found; then the plan for the first round is returned.
-    `depends_on_kept`: the plan depends on claims only by those that it keeps. If the first round assigns these alone, the second
-    one needs no plan.
-    Cost: one more plan, in odd groups two; none if nothing is withheld. Each pass of the loop withholds fewer.
+    Guarantee: holds if `assign` keeps all claims wherever one of its plans can, as exact strategies do. For other strategies the
+    second round may move what the first one handed out; then ``assign(problem)`` is returned. Cost: one more plan, two if a
+    partition is given back, none if nothing is withheld.
+    `depends_on_kept`: `assign` gives the same plan without the claims that it does not keep. If the first round leaves just the
+    claims that are kept, the second round need not be planned.
     """
     owner = planned = assign(problem)
-    waits = _waits(problem, owner)
+    if not (problem.holder != UNOWNED).any():
+        return owner
+    waits = withhold(problem, owner) != owner
     if depends_on_kept and (waits == (problem.previous_owner != owner)).all():
         return owner
     while waits.any():
@@ -58,7 +52,7 @@ def final_owners(problem: Problem, assign: Callable[[Problem], Int32], *, depend
         end = assign(after_round(problem, first))
         if not (waits | (end == first)).all():
             return planned
-        before, owner, waits = waits, end, _waits(problem, end)
+        before, owner, waits = waits, end, withhold(problem, end) != end
         if (waits == before).all():
             break
     return owner

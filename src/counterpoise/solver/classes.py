@@ -88,7 +88,7 @@ def topic_classes(problem: Problem) -> tuple[Int32, Int64]:
 def subscriber_table(problem: Problem, topics: Int64, width: int) -> npt.NDArray[np.bool_]:
     """Whether member m subscribes to topics[i], at [i, m]: bool[len(topics), width].
 
-    `topics` must be ascending; columns from M on are false. O(S + len(topics) * width).
+    `topics` must be ascending, and `width` at least M; columns from M on are false. O(S + len(topics) * width).
     """
     begin = problem.subscriber_start[topics]
     degree = problem.subscriber_start[topics + 1] - begin

@@ -2,10 +2,10 @@
 
 The leader of a cooperative group plans twice. In the second round the partitions that change hands are free, and all others are
 claimed. If that round took other steps than the first one, it could revoke other partitions, round after round. So the search
-plans the second round as well, and returns a plan only if that round returns it again. Two kinds of plans always pass: a plan
-that withholds no partition, as it has no second round; and the plan from scratch, which depends on no claim. If the first round
-of the latter leaves few claims, the second one returns that plan at once. Otherwise it may find a plan within the bound's limit
-that keeps all claims; then the first round returns this plan.
+plans the second round as well, and returns a plan only if that round returns it again. A plan that withholds no partition passes,
+as it has no second round. If all attempts fail, the plan from scratch is taken, which depends on no claim: if its first round
+leaves at most half of the partitions claimed, the second round returns it at once. If more are claimed, the second round may find
+a plan within the limit that keeps all claims; then the first round returns that plan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.model.withhold import withhold
+from counterpoise.model.withhold import final_owners, withhold
 from counterpoise.solver.engine import solve
 from counterpoise.solver.history import valid_claims
 from counterpoise.solver.lag.bound import lower_bound
@@ -60,11 +60,10 @@ class LagSearch:
         if self._are_of_scratch(claims):
             return self._from_scratch(problem)
         completed = self._completed(claims, self._bound_limit)
-        kept = _stays(claims, completed.owner)
         if not completed.over() and _ends_in_one_round(problem, completed.owner):
             return completed.owner
         # If balanced counts demand moves, claims are not those of a second round, and no balanced plan keeps them all.
-        may_be_second = kept or self.band > 0
+        may_be_second = self.band > 0 or _stays(claims, completed.owner)
         if may_be_second and _stays(claims, self.scratch.owner):
             return self._from_scratch(problem)
         effort = Effort(_FROM_CLAIMS * self._share)
@@ -242,9 +241,9 @@ class LagSearch:
         return state
 
     def _stable(self, problem: Problem, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
-        """A plan within its limit that its second round returns again; None if none is found.
+        """A plan within its limit of lag that its second round returns again; None if none is found.
 
-        If that round moves claims or withholds fewer, the next attempt begins with its plan, until the steps run out. `final`:
+        If that round moves a claim, or gives one back, the next attempt begins with its plan, until `effort` is used up. `final`:
         the limit is final, that is, the plan from scratch is known.
         """
         limit = state.limit
@@ -271,24 +270,23 @@ class LagSearch:
         return None
 
     def _from_scratch(self, problem: Problem) -> list[int]:
-        """The plan from scratch. If more than half of it is claimed after its first round: the plan that the second one makes."""
-        owner, first_round = self.scratch.owner, _first_round(problem, self.scratch.owner)
-        while first_round != owner and not self._are_of_scratch(first_round):
-            second = self._completed(first_round, self._bound_limit)
-            if second.over() or not _stays(first_round, second.owner):
-                return self.scratch.owner
-            owner, before = second.owner, first_round
-            first_round = _first_round(problem, owner)
-            if first_round == before:
-                break
-        return owner
+        """The plan from scratch; or, if more than half is claimed after its first round, the plan that the second round makes."""
+
+        def plan(group: Problem) -> Int32:
+            claims, state = valid_claims(group).tolist(), self.scratch
+            if group is not problem and not self._are_of_scratch(claims):
+                second = self._completed(claims, self._bound_limit)
+                state = self.scratch if second.over() else second
+            return np.array(state.owner, np.int32)
+
+        return list(final_owners(problem, plan).tolist())
 
     def _are_of_scratch(self, claims: list[int]) -> bool:
-        """Whether at most half of the partitions are claimed, all as in the plan from scratch. This may be its second round.
+        """Whether at most half of the partitions are claimed, each by its owner in the plan from scratch.
 
-        With more claims a completion takes less time than the plan from scratch.
+        The group may be in the second round of that plan. If more are claimed, completing them takes less time than the plan.
         """
-        return 2 * claims.count(UNOWNED) >= len(claims) and _stays(claims, self.scratch.owner)
+        return 2 * claims.count(UNOWNED) >= self.problem.n_partitions and _stays(claims, self.scratch.owner)
 
     def _capped(self, state: PlanState, claims: list[int], most: int) -> list[int]:
         """Local search with at most so many moves, including those that counts demand; none if a partition was unclaimed."""
