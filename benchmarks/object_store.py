@@ -78,17 +78,17 @@ def timed(act: Callable[[], int], server_pid: int) -> tuple[float, float, float]
 def read(capture: str) -> int:
     """All records of a capture; how many."""
     files = read_capture(capture).files
-    return sum(batch.num_rows for file in files.records for batch in read_rows(file, list(RAW_TYPES), RAW_TYPES, ROWS))
+    return sum(batch.num_rows for file in files.records for batch in read_rows(file, RAW_TYPES, ROWS))
 
 
 def copy(capture: str, to: str) -> int:
     """The records once more, as one file."""
     files = read_capture(capture).files
     rows = 0
-    first = next(read_rows(files.records[0], list(RAW_TYPES), RAW_TYPES, ROWS))
+    first = next(read_rows(files.records[0], RAW_TYPES, ROWS))
     with parquet_writer(to, first.schema) as writer:
         for file in files.records:
-            for batch in read_rows(file, list(RAW_TYPES), RAW_TYPES, ROWS):
+            for batch in read_rows(file, RAW_TYPES, ROWS):
                 writer.write_batch(batch)
                 rows += batch.num_rows
     return rows

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.report import fleet
 
+from counterpoise import strategies
 from counterpoise.cli.app import app
 from counterpoise.pipeline.schemas import TABLES
 
@@ -65,6 +66,29 @@ def test_a_recorded_group_is_replayed_from_an_audits_tables(tmp_path: Path) -> N
     assert "Recorded under range: 6 generations, 53 partitions revoked." in result.stdout
     unknown = run("--audit", tmp_path, "--group", "nobody")
     assert (unknown.exit_code, unknown.stderr) == (2, "counterpoise: nobody: the audit has no such classic group\n")
+
+
+def test_a_group_in_two_clusters_is_replayed_from_the_one_that_is_named(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = pa.Table.from_pylist(json.loads(gzip.decompress(RECORDED.read_bytes())))
+    for cluster in ("east", "west"):
+        table = tmp_path / "tables" / "group_generations" / f"cluster={cluster}"
+        table.mkdir(parents=True)
+        pq.write_table(rows.drop_columns([one for one in ("cluster", "date") if one in rows.column_names]), table / "0.parquet")
+    words = ("--audit", tmp_path, "--group", "order-service", "--strategies", "range")
+    both = run(*words)
+    assert (both.exit_code, both.stderr) == (
+        2, "counterpoise: group order-service is in the clusters east, west; name one with --cluster\n",
+    )  # fmt: skip
+    assert "Recorded under range: 6 generations, 53 partitions revoked." in run(*words, "--cluster", "west").stdout
+    assert "only with --audit DIR" in run("scale-out", "--cluster", "west").stderr
+
+
+def test_all_strategies_are_all_that_are_registered() -> None:
+    shown = json.loads(run("scale-out", "--strategies", "all", "--json").stdout)["outcomes"]
+    assert [one["strategy"] for one in shown] == list(strategies())
 
 
 def test_exit_code_1_when_partitions_stay_without_an_owner(tmp_path: Path) -> None:
@@ -159,7 +183,7 @@ def test_in_words_a_lower_bound_of_the_capacity_says_so(tmp_path: Path) -> None:
         (("--group", "other", "--members", 2), "group other has no partitions there"),
         (("--group", "g", "--members", 2), "what a member of group g can do is unknown there; give it with --capacity"),
         (("--group", "g", "--members", 2, "--strategies", "range"), "--members goes with --audit and --group, and with"),
-        (("--group", "g", "--capacity", 2), "--cluster and --capacity go with --members N"),
+        (("--group", "g", "--capacity", 2), "--capacity goes with --members N"),
     ],
     ids=["no such partitions", "no capacity", "a strategy", "no members"],
 )

@@ -137,7 +137,7 @@ def _capture(name: str) -> Callable[[bytes], object]:
             return None
         (folder / name).write_bytes(data)
         files = read_capture(folder).files
-        rows = sum(batch.num_rows for batch in read_rows(files.records[0], list(RAW_TYPES), RAW_TYPES, 1_000))
+        rows = sum(batch.num_rows for batch in read_rows(files.records[0], RAW_TYPES, 1_000))
         return rows, NewSamples(files.ends).counts, first_record(files)
 
     return read_folder

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from counterpoise.cli.app import app
 from counterpoise.clients import kafka_python
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.audited_lag import audited_lag, audited_source
+from counterpoise.pipeline.audited_lag import audited_lag, audited_source, newest_rows
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
@@ -75,6 +75,15 @@ def test_at_the_end_it_is_the_last_sample_and_fits_any_partition_counts(audited:
     assert plan.lag_figures["largest"] == 50
 
 
+def test_a_partition_that_the_last_sample_lacks_has_the_row_before_if_its_topic_was_not_recreated() -> None:
+    """Topic t: partitions 1 and 2 have no leader at 12:10. Topic r was recreated between the samples with one partition."""
+    rows = [row(0, "t", 0, 5), row(0, "t", 1, 6), row(0, "t", 2, 7), row(5, "t", 2, 8, quality="interpolated")]
+    rows += [row(10, "t", 0, 20), row(0, "r", 0, 1), row(0, "r", 1, 2), row(10, "r", 0, 3, log_end=50), row(0, "gone", 0, 9)]
+    newest = newest_rows(pa.Table.from_pylist(rows[::-1], schema=PARTITION_LAG))
+    found = [(one["topic"], one["partition"], one["lag"]) for one in newest.to_pylist()]
+    assert found == [("r", 0, 3), ("t", 0, 20), ("t", 1, 6), ("t", 2, 8)]
+
+
 def test_without_log_ends_everything_is_unknown(tmp_path: Path) -> None:
     rows = [row(3, "t", 0, None, log_end=None), row(7, "t", 1, None, log_end=None)]
     folder = tmp_path / "tables" / "partition_lag"
@@ -116,9 +125,15 @@ def test_plan_takes_the_lag_of_an_audit(audited: Path, tmp_path: Path) -> None:
     assert early.stderr == "lag of g as of 2026-01-01T12:05:00+00:00; unknown: 1 partition, counted as 0\n"
     for words, message in (
         (["--lag-at", "2026-01-01"], "--lag-at 2026-01-01: only with --lag-from"),
+        (["--cluster", "east"], "--cluster east: only with --lag-from"),
         (["--lag-from", audited, "--lag-at", "noon"], "--lag-at noon: expected a time like 2026-11-21T04:05:00Z"),
     ):
         refused = run(snapshot, *words)
         assert (refused.exit_code, message in refused.stderr) == (2, True)
+    east = pa.Table.from_pylist([row(10, "t", 0, 50, cluster="east")], schema=PARTITION_LAG)
+    pq.write_table(east, audited / "tables" / "partition_lag" / "part-1.parquet")
+    assert "is in the clusters default, east; name one with --cluster" in run(snapshot, "--lag-from", audited).stderr
+    named = run(snapshot, "--lag-from", audited, "--cluster", "east", "--json")
+    assert json.loads(named.stdout)["lag"]["largest"] == 50
     snapshot.write_text(json.dumps({**value, "group": None}), encoding="utf-8")
     assert 'add "group": NAME to it' in run(snapshot, "--lag-from", audited).stderr

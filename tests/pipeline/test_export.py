@@ -53,6 +53,17 @@ def test_every_partition_goes_to_one_query_and_starts_where_the_group_is(audited
     assert plan["no_restart"] == 0
 
 
+def test_a_partition_without_a_leader_at_the_last_sample_is_in_the_plan_and_a_topic_without_one_is_named(tmp_path: Path) -> None:
+    rows = [row(p, 40 + p) for p in range(3)] + [row(0, 9, topic="u")]
+    rows += [row(0, 50, at=AT.replace(minute=1))]
+    folder = tmp_path / "tables" / "partition_lag"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
+    plan = export_plan(tmp_path, "g", "lag-sticky", 1)
+    assert json.loads(plan["queries"][0]["startingOffsets"]) == {"t": {"0": 50, "1": 41, "2": 42}}
+    assert plan["notes"] == ["not in the last sample (deleted, or without a leader), so not in the plan: u"]
+
+
 def test_the_next_export_restarts_only_queries_whose_partitions_change(audited: Path, tmp_path: Path) -> None:
     """From three queries to four: the three of 7 partitions have 3, 2, 2; the fourth takes one of the three and is new."""
     first = run(audited, "--group", "g", "--queries", 3)

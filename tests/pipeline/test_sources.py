@@ -118,7 +118,7 @@ def test_a_capture_is_written_with_checksums(tmp_path: Path, shop: Path, column:
     (file,) = (tmp_path / "t.parquet").iterdir()
     flipped(file, column)
     with pytest.raises(CaptureError, match=rf"^{file}: damaged \("):
-        list(read_rows(str(file), [column], RAW_TYPES, 1000))
+        list(read_rows(str(file), {column: RAW_TYPES[column]}, 1000))
 
 
 def test_a_missing_column_is_named(tmp_path: Path, shop: Path) -> None:

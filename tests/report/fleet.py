@@ -123,6 +123,19 @@ def report_row(group: str, **more: Any) -> dict[str, Any]:
         "stopped_partition_seconds": 45.0,
         "strategies": [
             {
+                "strategy": "observed",
+                "mode": "replay",
+                "moved": 7,
+                "revoked": 15,
+                "spread_peak": 1,
+                "topic_spread_peak": None,
+                "balanced": None,
+                "generations": 3,
+                "lag_peak": None,
+                "makespan_ratio": None,
+                "stopped_seconds": 45.0,
+            },
+            {
                 "strategy": "sticky",
                 "mode": "replay",
                 "moved": 3,

@@ -25,11 +25,8 @@ def assign_ranges(problem: Problem) -> Int32:
     step per replica and per subscription (see `range_racks`).
     """
     ranked = subscribers_by_rank(problem)
-    if problem.racks is not None:
-        matched = match_racks(problem, ranked)
-        if matched is not None:
-            return matched
-    return _cut(problem, ranked)
+    matched = match_racks(problem, ranked)
+    return _cut(problem, ranked) if matched is None else matched
 
 
 def subscribers_by_rank(problem: Problem) -> Int32:

@@ -108,9 +108,10 @@ def read_capacities(words: Sequence[str]) -> dict[str, int]:
     capacities: dict[str, int] = {}
     for word in words:
         name, equals, value = word.rpartition("=")
-        if not equals or not name or not value.isdecimal() or not 1 <= int(value[:20]) <= MOST_CAPACITY:
+        digits = value.lstrip("0")
+        if not equals or not name or not digits.isdecimal() or len(digits) > 10 or int(digits) > MOST_CAPACITY:
             raise OptionError(f"--capacity {word}: expected CLIENT=N, N a whole number from 1 to {MOST_CAPACITY}")
-        capacities[name] = int(value)
+        capacities[name] = int(digits)
     return capacities
 
 

@@ -28,6 +28,7 @@ __all__ = ["command"]
 @click.option(
     "--lag-at", metavar="TIME", help="With --lag-from: the lag at this time (ISO 8601, UTC without a zone). Default: the last."
 )
+@click.option("--cluster", metavar="NAME", help="With --lag-from: the cluster of the group, if several have one of this name.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per group instead of tables.")
 def command(
     snapshot: str,
@@ -37,6 +38,7 @@ def command(
     compared: str | None,
     lag_from: str | None,
     lag_at: str | None,
+    cluster: str | None,
     as_json: bool,
 ) -> None:
     """Plan the group in SNAPSHOT: JSON, JSON lines, or the text of kafka-consumer-groups --describe; - is stdin.
@@ -47,11 +49,12 @@ def command(
       kafka-consumer-groups --bootstrap-server H:P --describe --group g | counterpoise plan - --compare all
     """
     bound = read_options(options, strategy)
-    if lag_at is not None and lag_from is None:
-        raise OptionError(f"--lag-at {lag_at}: only with --lag-from, which says whose lag")
+    for option, given in (("--lag-at", lag_at), ("--cluster", cluster)):
+        if given is not None and lag_from is None:
+            raise OptionError(f"{option} {given}: only with --lag-from, which says whose lag")
     chosen = strategy_names(compared)
     for read in read_snapshots(snapshot):
-        group = read if lag_from is None else _with_lag(read, lag_from, lag_at)
+        group = read if lag_from is None else _with_lag(read, lag_from, lag_at, cluster)
         plan = assign(group, strategy, protocol=protocol, **bound)
         if as_json:
             value = plan.to_object() | ({"group": group.name} if group.name is not None else {})
@@ -72,7 +75,7 @@ def command(
                 print_comparison(console(), group, chosen)
 
 
-def _with_lag(group: Group, out: str, at: str | None) -> Group:
+def _with_lag(group: Group, out: str, at: str | None, cluster: str | None) -> Group:
     """The group with the lag that an audit found; unknown lags count as 0, and standard error says how many there are."""
     need("--lag-from", "spark", "pyarrow")
     from counterpoise.pipeline.audited_lag import audited_lag
@@ -80,7 +83,7 @@ def _with_lag(group: Group, out: str, at: str | None) -> Group:
 
     if group.name is None:
         raise OptionError('--lag-from: the snapshot does not say which group it is; add "group": NAME to it')
-    found = audited_lag(out, group.name, None if at is None else parse_time(at, "--lag-at"))
+    found = audited_lag(out, group.name, None if at is None else parse_time(at, "--lag-at"), cluster=cluster)
     topics = {topic: known.partitions for topic, known in group.topics.items()}
     unknown = found.unknown(topics)
     note = f"; unknown: {unknown} {'partition' if unknown == 1 else 'partitions'}, counted as 0" if unknown else ""

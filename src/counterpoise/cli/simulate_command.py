@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from counterpoise.assignors.registry import strategies
 from counterpoise.cli.inputs import FiniteRange, need, strategy_names
 from counterpoise.cli.ownership_picture import draw_outcomes
 from counterpoise.cli.render import console, table_of
@@ -28,13 +29,15 @@ _COLUMNS = (
 
 @click.command("simulate")
 @click.argument("scenario", required=False)
-@click.option("--strategies", "names", help="Comma separated names.  [default: the six that need no lag]")
+@click.option(
+    "--strategies", "names", help='Comma separated names, or "all".  [default: the six, without fair, that need no lag]'
+)
 @click.option(
     "--library", metavar="NAME", help="The client library of all members, such as kafka-python.  [default: the scenario's]"
 )
 @click.option("--audit", type=click.Path(file_okay=False), help="Take the scenario from an audit's tables; needs --group.")
 @click.option("--group", help="The recorded group to replay, with --audit.")
-@click.option("--cluster", help="With --members: the cluster of the group, if several have one of this name.")
+@click.option("--cluster", help="With --audit: the cluster of the group, if several have one of this name.")
 @click.option(
     "--members", type=click.IntRange(1), metavar="N", help="With --audit: replay the recorded production with N members."
 )
@@ -82,12 +85,12 @@ def command(
         from counterpoise.cli.simulate_size import simulate_size
 
         raise SystemExit(not simulate_size(audit, group, cluster, members, capacity, as_json=as_json))
-    if cluster is not None or capacity is not None:
-        raise OptionError("--cluster and --capacity go with --members N")
-    given, past = _given(scenario, audit, group)
+    if capacity is not None:
+        raise OptionError("--capacity goes with --members N")
+    given, past = _given(scenario, audit, group, cluster)
     if library is not None:
         given = given.with_library(library)
-    outcomes = simulate(given, strategy_names(names) or DEFAULT_STRATEGIES)
+    outcomes = simulate(given, DEFAULT_STRATEGIES if names is None else strategy_names(names) or strategies())
     if picture:
         _write(picture, draw_outcomes(given.name, outcomes))
     if as_json:
@@ -98,24 +101,22 @@ def command(
         raise SystemExit(1)
 
 
-def _given(scenario: str | None, audit: str | None, group: str | None) -> tuple[Scenario, Recorded | None]:
+def _given(scenario: str | None, audit: str | None, group: str | None, cluster: str | None) -> tuple[Scenario, Recorded | None]:
+    if cluster is not None and audit is None:
+        raise OptionError(f"--cluster {cluster}: only with --audit DIR, whose clusters it chooses from")
     if (scenario is None) == (audit is None) or (audit is None) != (group is None):
         raise OptionError("name one SCENARIO, or --audit DIR with --group NAME; --list shows the ready scenarios")
     if scenario is not None:
         return load(scenario), None
-    past = recorded(_rows(str(audit), str(group)), name=str(group))
+    past = recorded(_rows(str(audit), str(group), cluster), name=str(group))
     return past.scenario, past
 
 
-def _rows(audit: str, group: str) -> list[dict[str, Any]]:
+def _rows(audit: str, group: str, cluster: str | None) -> list[dict[str, Any]]:
     need("reading an audit's tables", "report", "pyarrow")
-    import pyarrow.compute as pc
+    from counterpoise.pipeline.stored.tables import rows_of_group
 
-    from counterpoise.pipeline.stored.tables import dataset
-
-    rows: list[dict[str, Any]] = (
-        dataset(f"{audit}/tables/group_generations").to_table(filter=pc.field("group_id") == group).to_pylist()
-    )
+    rows: list[dict[str, Any]] = rows_of_group(audit, "group_generations", group, cluster).to_pylist()
     if not rows:
         raise ScenarioError(f"{group}: the audit has no such classic group")
     return rows

@@ -11,7 +11,7 @@ import numpy as np
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audited_lag import AuditedProduction, audited_production
-from counterpoise.pipeline.stored.tables import dataset
+from counterpoise.pipeline.stored.tables import rows_of_group
 from counterpoise.pipeline.wording import times
 from counterpoise.simulation.backlog import backlog
 
@@ -54,11 +54,8 @@ def simulate_size(audit: str, group: str, cluster: str | None, members: int, cap
 
 def _capacity(audit: str, group: str, cluster: str | None) -> tuple[float, str]:
     """The newest capacity of a member in the audit, and its quality."""
-    rows = dataset(f"{audit}/tables/group_report").to_table(
-        ["cluster", "group_id", "date", "capacity_per_second", "capacity_quality"]
-    )
-    mine = [row for row in rows.to_pylist() if row["group_id"] == group and cluster in (None, row["cluster"])]
-    newest: dict[str, Any] = max(mine, key=lambda row: str(row["date"]), default={"capacity_per_second": None})
+    rows = rows_of_group(audit, "group_report", group, cluster).select(["date", "capacity_per_second", "capacity_quality"])
+    newest: dict[str, Any] = max(rows.to_pylist(), key=lambda row: str(row["date"]), default={"capacity_per_second": None})
     if newest["capacity_per_second"] is None:
         raise OptionError(
             f"{audit}: what a member of group {group} can do is unknown there; give it with --capacity RECORDS_PER_SECOND"

@@ -106,23 +106,21 @@ def exchange_graph(
     key, level = _marked(cells, keys[kept], keys[held & ~kept])
     hold = Arcs.of(key // n_members, key % n_members, (level == 1).astype(np.int64))
     wanted = (claims >= 0) & (claims != owner)
-    claim_key, _ = _marked(cells, claims[wanted].astype(np.int64) * known.n + class_of[wanted], None)
+    claim_key, _ = _marked(cells, claims[wanted].astype(np.int64) * known.n + class_of[wanted], class_of[:0])
     claim = Arcs.of(claim_key // max(known.n, 1), claim_key % max(known.n, 1), np.full(len(claim_key), -1, np.int64))
     return ExchangeGraph(known, hold, claim)
 
 
-def _marked(cells: int, low: Int64, high: Int64 | None) -> tuple[Int64, npt.NDArray[np.integer]]:
+def _marked(cells: int, low: Int64, high: Int64) -> tuple[Int64, npt.NDArray[np.integer]]:
     """Distinct keys, ascending, each with 2 if it occurs in `high`, else 1."""
     if cells <= _DENSE_CELLS:
         table = np.zeros(cells, np.uint8)
         table[low] = 1
-        if high is not None:
-            table[high] = 2
+        table[high] = 2
         key = np.flatnonzero(table)
         return key, table[key]
-    distinct_high = np.unique(high) if high is not None else np.zeros(0, np.int64)
-    key = np.union1d(low, distinct_high)
-    return key, np.isin(key, distinct_high).astype(np.int64) + 1
+    key = np.union1d(low, high)
+    return key, np.isin(key, high).astype(np.int64) + 1
 
 
 def equal_slices(values: Int32, start: npt.NDArray[np.int64]) -> tuple[Int32, npt.NDArray[np.int64]]:

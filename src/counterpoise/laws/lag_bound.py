@@ -115,9 +115,10 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     reason = "nothing" if not max(bound, crowd) else "topics" if bound >= crowd else "crowding"
     bound = max(bound, crowd)
     floor = _in_records(bound, problem.capacity)
+    moves = int(np.count_nonzero((problem.previous_owner >= 0) & (owner != problem.previous_owner)))
     named = tuple(np.flatnonzero(np.append(chosen, False)[view.class_of_topic]).tolist())
     gap = float(largest / floor - 1) if floor else 0.0
-    return LagReport(bound, largest, heaviest, gap, reason, named, _moves(problem, owner), counts)
+    return LagReport(bound, largest, heaviest, gap, reason, named, moves, counts)
 
 
 def lag_floor(
@@ -296,9 +297,3 @@ def _steepest(total: list[int], capacities: list[int], n: int) -> list[int]:
     ratio = np.array(total[1 : n + 1], np.float64) / np.array(capacities[:n], np.float64)
     near: list[int] = (np.flatnonzero(ratio >= ratio.max() * (1 - 1e-12))[:64] + 1).tolist()
     return near
-
-
-def _moves(problem: Problem, owner: Int32) -> int:
-    """Partitions whose previous owner still subscribes and is not the owner."""
-    before = problem.previous_owner
-    return int(np.count_nonzero((before >= 0) & (owner != before)))

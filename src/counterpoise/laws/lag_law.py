@@ -46,7 +46,7 @@ def lag(
     given = options or {}
     share = _number("tolerance", given.get("tolerance", TOLERANCE))
     gain = _number("min_lag_gain", given.get("min_lag_gain", 0))
-    report = lag_report(problem, owner, counts="balanced" if _is_balanced(problem, owner, words) else None)
+    report = lag_report(problem, owner, counts="balanced" if _is_balanced(problem, owner) else None)
     behind = sums_by_code(owner, problem.lag, problem.n_members)
     over = [
         (Fraction(load, capacity), member)
@@ -63,11 +63,9 @@ def lag(
     return [Violation("lag", message, len(over))]
 
 
-def carried_lag(
-    problem: Problem, owner: Int32, said: Mapping[str, Any], true: Mapping[str, Any], words: Words
-) -> list[Violation]:
+def carried_lag(problem: Problem, owner: Int32, said: Mapping[str, Any], true: Mapping[str, Any]) -> list[Violation]:
     """Compare the figures that a plan carries with the true ones; both as `snapshot.plan.lag_figures`."""
-    if true["counts"] == "balanced" and not _is_balanced(problem, owner, words):
+    if true["counts"] == "balanced" and not _is_balanced(problem, owner):
         return [Violation("lag", "the plan is not balanced, and the bound it carries is one of balanced plans")]
     for name in (*true, *said):
         if said.get(name) != true.get(name):
@@ -145,8 +143,8 @@ def _can_give(graph: ExchangeGraph, marginal: MarginalCosts, member: int) -> boo
     return bool((reached & (marginal.following == marginal.last[member])).any())
 
 
-def _is_balanced(problem: Problem, owner: Int32, words: Words) -> bool:
-    return not balance_violation(problem, owner, None, words)
+def _is_balanced(problem: Problem, owner: Int32) -> bool:
+    return not balance_violation(problem, owner)
 
 
 def _number(name: str, value: object) -> Fraction:

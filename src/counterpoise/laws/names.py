@@ -108,7 +108,7 @@ def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Wo
         return [unknown] if said is not None else lag(problem, target, words=words) if limited else []
     if said is not None:
         report = lag_report(problem, target, counts=counts_compared(plan.strategy, plan.options))
-        wrong = carried_lag(problem, target, said, lag_figures(report, group.member_ids, group.topic_names), words)
+        wrong = carried_lag(problem, target, said, lag_figures(report, group.member_ids, group.topic_names))
         if wrong or not limited or plan.strategy == "lag-sticky":
             return wrong
     return lag(problem, target, options=plan.options, words=words) if limited else []

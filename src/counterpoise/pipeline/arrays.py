@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -40,6 +40,13 @@ class Columns:
         """The given rows."""
         columns = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
         return type(self)(*([one[at] for at in rows.tolist()] if isinstance(one, list) else one[rows] for one in columns))
+
+    def put(self, rows: npt.NDArray[Any], **values: Any) -> Self:
+        """A copy with these values of columns in the given rows; of several values for one row the last one wins."""
+        columns = {name: getattr(self, name).copy() for name in values}
+        for name, column in columns.items():
+            column[rows] = values[name]
+        return replace(self, **columns)  # type: ignore[type-var]
 
 
 def first_of_runs(*columns: npt.NDArray[Any]) -> Bool:

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.storage.files import absolute, first_line, join
-from counterpoise.pipeline.stored.tables import dataset
+from counterpoise.errors import OptionError
+from counterpoise.pipeline.arrays import first_of_runs, run_starts
+from counterpoise.pipeline.stored.tables import rows_of_group
 
-__all__ = ["AuditedLag", "AuditedProduction", "audited_lag", "audited_production", "audited_source", "group_rows"]
+__all__ = ["AuditedLag", "AuditedProduction", "audited_lag", "audited_production", "audited_source", "group_rows", "newest_rows"]
 
 _UNKNOWN = -1
 
@@ -49,7 +49,7 @@ def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, clus
     """Read the lag of a group from an audit's output folder, in O(rows of the group).
 
     `cluster` is needed only if several clusters have a group of this name. The result is of the last sample of log ends up to the
-    time `at` (default: the end), and of the steps of the group since then. Topics without a sample did not exist then.
+    time `at` (default: the end), and of the steps of the group since then; see `newest_rows` for what that sample lacks.
 
     Raises `CaptureError` if the folder is no audit's output, and `OptionError` if the group does not exist, is in several
     clusters, or has no rows up to this time.
@@ -63,20 +63,15 @@ def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, clus
             raise OptionError(
                 f"{out}: nothing is known about group {group} at {moment.isoformat()}; it begins at {first.isoformat()}"
             )
-    whole = pc.and_(pc.is_valid(table.column("log_end")), pc.not_equal(table.column("quality"), "interpolated"))
-    sampled = table.filter(whole)
-    if sampled.num_rows:
-        table = table.filter(pc.greater_equal(table.column("at"), pc.max(sampled.column("at"))))
-    names = table.column("topic").combine_chunks().dictionary_encode()
-    topic, partition = names.indices.to_numpy(), table.column("partition").to_numpy()
-    lag = pc.fill_null(table.column("lag"), _UNKNOWN).to_numpy()
-    order = np.lexsort((pc.cast(table.column("at"), pa.int64()).to_numpy(), partition, topic))  # the newest of each comes last
+    rows = newest_rows(table)
+    names = rows.column("topic").combine_chunks().dictionary_encode()
+    topic, partition = names.indices.to_numpy(), rows.column("partition").to_numpy()
+    lag = pc.fill_null(rows.column("lag"), _UNKNOWN).to_numpy()
     known = {}
     for code, name in enumerate(names.dictionary.to_pylist()):
-        rows = order[topic[order] == code]
-        values = np.full(int(partition[rows].max()) + 1, _UNKNOWN, np.int64)
-        values[partition[rows]] = lag[rows]
-        known[name] = values
+        mine = np.flatnonzero(topic == code)
+        known[name] = np.full(int(partition[mine].max()) + 1, _UNKNOWN, np.int64)
+        known[name][partition[mine]] = lag[mine]
     return AuditedLag(pc.max(table.column("at")).as_py().astimezone(UTC), known)
 
 
@@ -110,8 +105,7 @@ def audited_production(out: str | Path, group: str, cluster: str | None = None) 
     Raises as `group_rows`, and `OptionError` if there are not two samples. O(partitions x samples).
     """
     table = group_rows(out, group, cluster)
-    sampled = pc.and_(pc.is_valid(table.column("log_end")), pc.not_equal(table.column("quality"), "interpolated"))
-    table = table.filter(sampled).sort_by([("topic", "ascending"), ("partition", "ascending"), ("at", "ascending")])
+    table = table.filter(_sampled(table)).sort_by([("topic", "ascending"), ("partition", "ascending"), ("at", "ascending")])
     places = zip(table.column("topic").to_pylist(), table.column("partition").to_pylist(), strict=True)
     row_of: dict[tuple[str, int], int] = {}
     row = np.array([row_of.setdefault(place, len(row_of)) for place in places], np.int64)
@@ -132,23 +126,38 @@ def audited_production(out: str | Path, group: str, cluster: str | None = None) 
     return AuditedProduction(at, produced, lag.sum(axis=0), lag[:, 0])
 
 
+def newest_rows(table: pa.Table) -> pa.Table:
+    """The newest row of each partition, from the rows of `partition_lag` of one group; sorted by topic and partition.
+
+    Topics that the last sample of log ends lacks are left out: they were deleted, or had no leader. If it lacks some partitions
+    of a topic, those have no leader, and have the row of an earlier sample since the topic was last recreated: since one of its
+    logs had a lower end than before.
+    """
+    table = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("at", "ascending")])
+    topic = table.column("topic").combine_chunks().dictionary_encode().indices.to_numpy()
+    partition, at = table.column("partition").to_numpy(), pc.cast(table.column("at"), pa.int64()).to_numpy()
+    sampled = np.flatnonzero(_sampled(table).to_numpy())
+    last = at[sampled].max(initial=at.min())
+    end = table.column("log_end").take(pa.array(sampled)).to_numpy()
+    fell = sampled[1:][~first_of_runs(topic[sampled], partition[sampled])[1:] & (end[1:] < end[:-1])]
+    begin = np.full(len(table), at.min())  # by topic
+    np.maximum.at(begin, topic[fell], at[fell])
+    exists = np.bincount(topic[at >= last], minlength=len(table)) > 0
+    newest = np.append(run_starts(topic, partition)[1:], len(table)) - 1
+    return table.take(pa.array(newest[exists[topic[newest]] & (at[newest] >= begin[topic[newest]])]))
+
+
+def _sampled(table: pa.Table) -> pa.ChunkedArray:
+    """Which rows are those of a sample of log ends; the others are of steps between two samples."""
+    return pc.and_(pc.is_valid(table.column("log_end")), pc.not_equal(table.column("quality"), "interpolated"))
+
+
 def group_rows(out: str | Path, group: str, cluster: str | None = None) -> pa.Table:
     """The rows of `partition_lag` of one group.
 
-    Raises `CaptureError` if the folder is no audit's output, and `OptionError` if the group does not exist, or is in several
-    clusters.
+    Raises as `rows_of_group`, and `OptionError` if the group does not exist.
     """
-    path = join(absolute(out), "tables", "partition_lag")
-    condition = pc.field("group_id") == group
-    if cluster is not None:
-        condition &= pc.field("cluster") == cluster
-    try:
-        table = dataset(path).to_table(filter=condition)
-    except (pa.ArrowException, OSError) as error:
-        raise CaptureError(f"{path}: no table of an audit ({first_line(error)}); run `counterpoise audit` first") from None
-    clusters = pc.unique(table.column("cluster")).to_pylist()
-    if len(clusters) > 1:
-        raise OptionError(f"group {group} is in the clusters {', '.join(sorted(clusters))}; name one with --cluster")
+    table = rows_of_group(out, "partition_lag", group, cluster)
     if not table.num_rows:
         raise OptionError(f"{out}: group {group} has no partitions there; the names are in the table group_report")
     return table

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from counterpoise.clients.member_side import pairs
 from counterpoise.errors import OptionError, SnapshotError
-from counterpoise.pipeline.audited_lag import group_rows
+from counterpoise.pipeline.audited_lag import group_rows, newest_rows
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.checks import counts_of
 from counterpoise.snapshot.group import Group, Member
@@ -74,7 +74,8 @@ def export_plan(
     """
     if not 1 <= queries <= MOST_QUERIES:
         raise OptionError(f"{queries} queries: 1 to {MOST_QUERIES} are expected")
-    rows = _newest(Path(out), group, cluster)
+    known = group_rows(out, group, cluster)
+    rows: list[Row] = newest_rows(known).to_pylist()
     sizes = counts_of([(row["topic"], row["partition"]) for row in rows])
     lag = {topic: [0] * n for topic, n in sizes.items()}
     for row in rows:
@@ -85,6 +86,8 @@ def export_plan(
     members = [Member(name, tuple(sizes), claims[name], 1 if claims[name] else -1) for name in names]
     plan = assign(Group(sizes, members, lag, group), strategy, protocol="eager")
     start, notes = _starts(rows, sizes, reached or {})
+    if gone := sorted(set(pc.unique(known.column("topic")).to_pylist()) - set(sizes)):
+        notes.append(f"not in the last sample (deleted, or without a leader), so not in the plan: {', '.join(gone)}")
     about = {"group": group, "cluster": rows[0]["cluster"], "strategy": strategy}
     about["at"] = max(row["at"] for row in rows).astimezone(UTC).isoformat()
     return _export(about, {name: plan.target[name] for name in names}, start, before, notes)
@@ -173,15 +176,6 @@ def read_offsets(paths: Sequence[Path]) -> Offsets:
         for topic, held in offsets.items():
             reached.setdefault(topic, {}).update(held)
     return reached
-
-
-def _newest(out: Path, group: str, cluster: str | None) -> list[Row]:
-    """The last row of `partition_lag` per partition, without topics that the last sample does not have."""
-    table = group_rows(out, group, cluster)
-    if pc.any(pc.is_valid(table.column("log_end"))).as_py():
-        table = table.filter(pc.equal(table.column("at"), pc.max(table.column("at"))))
-    rows: list[Row] = table.sort_by([("topic", "ascending"), ("partition", "ascending")]).to_pylist()
-    return rows
 
 
 def _starts(

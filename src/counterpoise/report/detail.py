@@ -57,19 +57,6 @@ def detail(
         picture = draw_lag(lag, period, limits, health)
     legend = sorted(set(zip(names, member_looks, strict=True)), key=lambda entry: (len(entry[1].letter), entry[1].letter))
     loads, loads_at = loads_of(history, lag, names, member_looks) if history else ([], "")
-    observed = {
-        "strategy": "observed",
-        "mode": "",
-        "moved": group["observed_moved"],
-        "revoked": group["observed_revoked"],
-        "spread_peak": group["spread_peak"],
-        "topic_spread_peak": None,
-        "balanced": None,
-        "generations": group["compared_generations"],
-        "lag_peak": None,
-        "makespan_ratio": None,
-        "stopped_seconds": group["stopped_partition_seconds"],
-    }
     shown = {"observed", group["protocol"], group["suggested_strategy"]}
     listed = [row for row in group["strategies"] or () if not limits.brief or row["strategy"] in shown]
     return {
@@ -92,7 +79,7 @@ def detail(
         "brief": limits.brief,
         "steps": steps_in_words(history, names, limits.listed, day=long(period)) if history else [],
         "n_steps": len(history.steps) + history.skipped if history else 0,
-        "strategies": strategy_rows(listed, observed, group["suggested_strategy"], _declared(group)) if listed else [],
+        "strategies": strategy_rows(listed, group["suggested_strategy"], _declared(group)) if listed else [],
         "suggestion": paragraphs(visible_lines(group["suggestion"])),
         "migration": paragraphs(visible_lines(group["migration_note"])),
         "fidelity": _fidelity(group),

@@ -26,9 +26,8 @@ __all__ = ["Audit", "open_audit"]
 _HEALTH = ["group_id", "state", "since", "until", "detected", "open", "partitions", "lag_begin", "lag_end"]
 _RHYTHM = ["group_id", "log_ts", "log_offset", "kind"]
 _STEPS = [
-    "group_id", "incarnation", "generation", "log_offset", "log_ts", "group_type", "protocol", "protocol_kind", "kind", "cause",
-    "joined", "left", "restarted", "missed_generations", "sync_latency_ms", "settle_ms", "n_members", "n_static", "n_idle",
-    "n_partitions", "n_moved", "n_kept", "leader", "leader_library", "logical_rebalance", "detail", "complete", "assignment",
+    "group_id", "generation", "log_offset", "log_ts", "protocol_kind", "kind", "cause", "joined", "left", "missed_generations",
+    "sync_latency_ms", "settle_ms", "n_members", "n_partitions", "n_moved", "n_kept", "detail", "complete", "assignment",
 ]  # fmt: skip
 
 

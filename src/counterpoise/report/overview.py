@@ -127,16 +127,13 @@ def running(group: Row) -> str:
     return group["protocol"] or ""
 
 
-def strategy_rows(rows: list[Row], observed: Row | None, suggested: str | None, declared: str | None) -> list[Row]:
+def strategy_rows(rows: list[Row], suggested: str | None, declared: str | None) -> list[Row]:
     """Strategies beside what was observed; bars are relative to the largest of the list.
 
     `rows` are structs of `group_report.strategies` or of the summary's `strategies`; the latter have no spreads. If no
     row has a lag, the columns about lag are empty, and the table leaves them out; the same holds for the time stopped.
     """
-    listed = list(rows)
-    if observed is not None and all(row["strategy"] != "observed" for row in listed):
-        listed.insert(0, observed)
-    listed.sort(key=lambda row: (row["strategy"] != "observed", row["mode"] != "replay", row["strategy"]))
+    listed = sorted(rows, key=lambda row: (row["strategy"] != "observed", row["mode"] != "replay", row["strategy"]))
     with_lag = any(row.get("lag_peak") is not None for row in listed)
     with_stops = any(row.get("stopped_seconds") is not None for row in listed)
     most = {key: max((row[key] or 0 for row in listed), default=0) for key in ("moved", "revoked")}

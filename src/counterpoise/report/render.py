@@ -140,7 +140,7 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
         "script_hash": f"sha256-{digest}",
         "figures": figures(summary),
         "charts": _charts(summary),
-        "strategies": strategy_rows(summary["strategies"], None, None, None),
+        "strategies": strategy_rows(summary["strategies"], None, None),
         "actions": [_action(summary, row, number_of) for row in summary["actions"]],
         "columns": COLUMNS,
         "choices": choices(rows, summary["actions"]),

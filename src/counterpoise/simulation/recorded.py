@@ -17,7 +17,6 @@ __all__ = ["Recorded", "recorded"]
 Row = Mapping[str, Any]
 _BEFORE = 0.1
 """What made a generation happened at least so many seconds before its JoinGroup phase ended."""
-_NAMES_OF_LIBRARIES = {"confluent": "librdkafka"}
 
 
 @dataclass(frozen=True)
@@ -166,14 +165,13 @@ def _restarted(was: Row, now: Row) -> bool:
 
 
 def _same_generation(before: Row | None, row: Row) -> bool:
-    return (
-        bool(before and before["members"] and row["members"]) and before is not None and before["generation"] == row["generation"]
-    )
+    if before is None or not before["members"] or not row["members"]:
+        return False
+    return bool(before["generation"] == row["generation"])
 
 
 def _member(name: str, member: Row) -> MemberGroup:
-    library = _NAMES_OF_LIBRARIES.get(member["library"], member["library"])
-    spoken = library if library in DIALECTS else "java"
+    spoken = member["library"] if member["library"] in DIALECTS else "java"
     topics = tuple(sorted(member["topics"] or ()))
     return MemberGroup(name, topics, join_at=-1, library=spoken, static=member["group_instance_id"] is not None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -90,14 +90,13 @@ class World:
             self._numbers[topics] = np.array([self.topic_number[name] for name in topics], np.int64)
         return self._numbers[topics]
 
-    def on_topics(self, keys: Int64, topics: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def on_topics(self, keys: Int64, topics: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Which keys belong to these topics."""
-        names = tuple(topics)
-        mask = self._masks.get(names)
+        mask = self._masks.get(topics)
         if mask is None:
             mask = np.zeros(len(self.topic_names), np.bool_)
-            mask[self.numbers(names)] = True
-            self._masks[names] = mask
+            mask[self.numbers(topics)] = True
+            self._masks[topics] = mask
         return np.asarray(mask[keys // _TOPIC_STRIDE])
 
     def describe(self, key: int) -> tuple[str, int]:

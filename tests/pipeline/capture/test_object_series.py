@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -143,6 +144,12 @@ def test_only_files_of_a_growing_table_cover_others() -> None:
     days = ["a/2026-11-20.parquet", "a/2026-11-21.parquet", "a/1-2-3.parquet"]
     merged = [f"a/{1:012d}-{4:012d}-1.parquet", f"a/{2:012d}-{2:012d}-0.parquet", f"a/{5:012d}-{5:012d}-0.parquet"]
     assert visible([*merged, *days]) == sorted([*days, merged[0], merged[2]])
+
+
+def test_a_folder_with_files_of_another_writer_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "part-00000-ab-c000.snappy.parquet").touch()
+    with pytest.raises(CaptureError, match=r"part-00000-ab-c000.snappy.parquet: was not written by .*; give an empty folder"):
+        ObjectSeries(str(tmp_path), SCHEMA, "timestamp", lambda: None)
 
 
 class FakeCluster:

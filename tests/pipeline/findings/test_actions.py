@@ -192,6 +192,13 @@ def test_groups_without_members_have_the_commands_that_delete_them_by_cluster() 
     ]
 
 
+def test_groups_of_one_name_in_two_clusters_are_deleted_in_both() -> None:
+    (one,) = actions([healthy(group_id="d", cluster=cluster, state="empty", lag_now=1) for cluster in ("east", "west")])
+    (block,) = one["config"]
+    assert (block["library"], block["n_groups"]) == ("east, west", 2)
+    assert block["groups"] == [{"cluster": cluster, "group_id": "d"} for cluster in ("east", "west")]
+
+
 def test_an_action_says_how_many_records_were_deleted_unread() -> None:
     dead = [healthy(group_id=f"d{lost}", **CASES["dead_groups"] | unhealthy("losing_data", lost=lost)) for lost in (700, 1, 0)]
     (one,) = actions(dead)

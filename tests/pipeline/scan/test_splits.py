@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.scan import read
-from counterpoise.pipeline.scan.read import RAW_SCHEMA, plain, plan_splits, raw_batches, rows_from
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, newest_of_keys, plain, plan_splits, raw_batches, rows_from
 from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.stored.tables import day_folder
 
@@ -141,3 +142,10 @@ def test_before_a_begin_no_record_counts_and_no_row_group_is_opened(tmp_path: Pa
     assert counted(begin) == ([one for one in whole if one[1] >= begin[one[0]]], [2, 3], 60)
     pq.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA), file, row_group_size=30, write_statistics=False)
     assert counted(begin)[1] == [0, 1, 2, 3, 4]
+
+
+def test_a_record_without_an_offset_is_not_the_newest_of_its_key() -> None:
+    row = {"key": b"k", "value": b"", "partition": 0, "timestamp": datetime(2026, 1, 1, tzinfo=UTC)}
+    batch = pa.RecordBatch.from_pylist([{**row, "offset": offset} for offset in (4, 5, None)], RAW_SCHEMA)
+    (found,) = newest_of_keys([batch], 2**60, frozenset())
+    assert found.column("offset").to_pylist() == [5]

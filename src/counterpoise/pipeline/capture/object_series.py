@@ -6,7 +6,6 @@ record once. Replaced files are deleted an hour later. Files that retention drop
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,18 +14,16 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.errors import StorageError
-from counterpoise.pipeline.capture.series import GRACE_S, Piece, Series
+from counterpoise.pipeline.capture.series import GRACE_S, NAME, Piece, Series
 from counterpoise.pipeline.storage.files import absolute, delete, file_infos, join, upload
 
 __all__ = ["ObjectSeries", "visible"]
-
-_NAME = re.compile(r"(?:^|/)\d{12}-\d{12}-\d+\.parquet$")
 
 
 def visible(names: Iterable[str]) -> list[str]:
     """The files of a folder without those that a merged file replaces; other files are all returned. O(n log n)."""
     listed = list(names)
-    pieces = {Piece.of(name): name for name in listed if _NAME.search(name)}
+    pieces = {Piece.of(name): name for name in listed if NAME.search(name)}
     covered = set(pieces) - set(_uncovered(pieces))
     return sorted(set(listed) - {pieces[piece] for piece in covered})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class Recorder(Recording):
                 "give another folder"
             )
         start = self._cluster.offsets(partitions, "start")
-        self._goal = self._stable(partitions)
+        self._goal = self._cluster.offsets(partitions, "stable" if self._isolation == "read_committed" else "end")
         self._at = {**start, **from_json(folder.records.state)}
         ahead = [partition for partition, at in self._at.items() if at > now.log_end.get(partition, at)]
         if ahead:
@@ -111,9 +111,6 @@ class Recorder(Recording):
     @property
     def _isolation(self) -> str:
         return self._settings.get("isolation.level", "read_committed")
-
-    def _stable(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        return self._cluster.offsets(partitions, "stable" if self._isolation == "read_committed" else "end")
 
     def _loop(self, folder: CaptureFolder, consumer: Any, sampler: Sampler | None, now: Sample) -> None:
         end = dict(now.log_end)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import SourceError
@@ -55,16 +54,8 @@ def sample_batch(taken: Sample) -> pa.RecordBatch:
     """The rows of ``log_offsets.parquet`` for one sample."""
     partitions = [partition for partition in taken.end if partition in taken.start]
     moment = datetime.fromtimestamp(taken.at, UTC)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([topic for topic, _ in partitions], pa.string()),
-            pa.array([index for _, index in partitions], pa.int32()),
-            pa.array([taken.start[partition] for partition in partitions], pa.int64()),
-            pa.array(np.array([taken.end[partition] for partition in partitions], np.int64)),
-            pa.array([moment] * len(partitions), SAMPLES.field("sampled_at").type),
-        ],
-        schema=SAMPLES,
-    )
+    rows = [(*partition, taken.start[partition], taken.end[partition], moment) for partition in partitions]
+    return pa.RecordBatch.from_pylist([dict(zip(SAMPLES.names, row, strict=True)) for row in rows], SAMPLES)
 
 
 class Sampler:

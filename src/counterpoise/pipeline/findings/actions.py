@@ -104,7 +104,7 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
         kind = _kind_of(row, finding)
         if kind is not None:
             found.setdefault(kind, []).append(finding)
-    seconds, measured = seconds_of(row) if row["strategies"] else ({}, False)
+    seconds, measured = seconds_of(row)
     left, rounds = seconds.get((OBSERVED, REPLAY), 0.0), row["rebalances"] or 0
     per_move = (row["rebalances_per_day"] or 0.0) / rounds if rounds else 0.0
     for kind in filter(found.__contains__, KINDS):
@@ -242,7 +242,8 @@ def _action(parts: Sequence[Part], stopped: float) -> dict[str, Any]:
         "severity": min((part["severity"] for part in listed), key=_SEVERITIES.index),
         "kind": kind,
         "target": ", ".join(sorted({part["target"] for part in listed} - {""})),
-        "title": KINDS[kind][0].format(times(n, "groups"), **_members(sums)) or _switch_title(listed),
+        "title": KINDS[kind][0].format(times(n, "groups"), amount=grouped(sums["amount"]), members=grouped(sums["members"]))
+        or _switch_title(listed),
         "saves": _saves(kind, sums, per_day, stopped),
         "cost": _cost(listed),
         "action": KINDS[kind][1],
@@ -253,10 +254,6 @@ def _action(parts: Sequence[Part], stopped: float) -> dict[str, Any]:
         "saved_moves_per_day": per_day,
         "config": _config(kind, listed),
     }
-
-
-def _members(sums: Mapping[str, float]) -> dict[str, str]:
-    return {name: grouped(sums[name]) for name in ("amount", "members")}
 
 
 def _switch_title(listed: Sequence[Part]) -> str:
@@ -305,7 +302,7 @@ def _config(kind: str, listed: Sequence[Part]) -> list[dict[str, Any]]:
     if kind == "dead_groups":
         for cluster in sorted({part["cluster"] for part in listed}):
             mine = [part for part in listed if part["cluster"] == cluster]
-            blocks[deletion([part["group_id"] for part in mine])] = [(cluster, part) for part in mine]
+            blocks.setdefault(deletion([part["group_id"] for part in mine]), []).extend((cluster, part) for part in mine)
     made = []
     for lines, of in blocks.items():
         groups = list(dict.fromkeys((part["cluster"], part["group_id"]) for _, part in of))

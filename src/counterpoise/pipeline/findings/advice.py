@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE
+from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, OBSERVED, REPLAY
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.wording import grouped
 from counterpoise.planning.client_libraries import (
@@ -93,7 +93,7 @@ def advice(row: Row) -> dict[str, Any]:
     advice.
     """
     runs = {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
-    observed = runs.get(_OBSERVED_RUN)
+    observed = runs.get((OBSERVED, REPLAY))
     known = by_broker(row) or (row["group_type"] == "classic" and row["protocol"])
     target = suggested_strategy(row)
     if observed is None or not known or row["state"] == "deleted" or target is None or not _is_a_change(row, target):
@@ -106,9 +106,6 @@ def advice(row: Row) -> dict[str, Any]:
     return {"suggested_strategy": target, "suggestion": reason, "migration_note": change_lines(row, target)}
 
 
-_OBSERVED_RUN = ("observed", "replay")
-
-
 def suggested_strategy(row: Row) -> str | None:
     """The strategy that all client libraries of a group support and that is predicted to stop partitions least.
 
@@ -119,7 +116,7 @@ def suggested_strategy(row: Row) -> str | None:
         # Eager rebalances were measured with heartbeats in phase; otherwise all partitions wait for the last member.
         candidates = tuple(name for name in candidates if name == COOPERATIVE)
     seconds, _ = seconds_of(row) if row.get("strategies") else ({}, False)
-    now = seconds.get(_OBSERVED_RUN)
+    now = seconds.get((OBSERVED, REPLAY))
     if now is None:
         return candidates[0] if candidates else None
     predicted = {name: _predicted(row, name, seconds, now) for name in candidates}
@@ -144,7 +141,7 @@ def usable_strategies(row: Row) -> list[str]:
     if by_broker(row):
         return names
     seconds, _ = seconds_of(row)
-    now = seconds.get(_OBSERVED_RUN)
+    now = seconds.get((OBSERVED, REPLAY))
     return [name for name in names if now is None or seconds.get((name, "closed_loop"), now) <= now]
 
 
@@ -157,7 +154,7 @@ def _is_a_change(row: Row, target: str) -> bool:
 def seconds_saved(row: Row, target: str | None) -> tuple[float, float, bool] | None:
     """Partition-seconds stopped now, those predicted for a strategy, and whether commits show the first; None: unknown."""
     seconds, measured = seconds_of(row)
-    now, then = seconds.get(_OBSERVED_RUN), seconds.get((target or "", "closed_loop"))
+    now, then = seconds.get((OBSERVED, REPLAY)), seconds.get((target or "", "closed_loop"))
     return None if now is None or then is None else (now, then, measured)
 
 
@@ -211,7 +208,10 @@ def _nothing_better(libraries: Sequence[str]) -> str:
 def lag_lines(row: Row) -> str:
     """How to assign a group's partitions by lag in each client library, or the alternative if a library cannot."""
     if by_broker(row):
-        return _lag_by_broker()
+        return (
+            "no assignor of the broker uses lag; under the classic protocol (group.protocol=classic) kafka-python and "
+            "aiokafka take lag-sticky (docs/clients.md), and any client can assign() a plan (`counterpoise plan`, `export`)"
+        )
     return "\n".join(_assignor_lines(row["libraries"] or (), "LagStickyAssignor"))
 
 
@@ -350,7 +350,7 @@ def assigned_by(row: Row) -> str:
     return f"the broker's {row['protocol']} assignor" if row["protocol"] else "the broker's assignor"
 
 
-def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -> str:
+def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool) -> str:
     """How to change the assignor of a KIP-848 group; empty: there is no better one.
 
     `classic`: the lines that select a strategy under the classic protocol, one per client library; empty: none is better there.
@@ -363,11 +363,3 @@ def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool = False) -
     if classic:
         notes += [f"{'or ' if notes else ''}{_BACK}", *(f"  {line}" for line in classic)]
     return "\n".join(notes)
-
-
-def _lag_by_broker() -> str:
-    """The alternatives for a KIP-848 group that needs an assignment by lag."""
-    return (
-        "no assignor of the broker uses lag; under the classic protocol (group.protocol=classic) kafka-python and "
-        "aiokafka take lag-sticky (docs/clients.md), and any client can assign() a plan (`counterpoise plan`, `export`)"
-    )

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from counterpoise.pipeline.findings.advice import change_lines, setting_lines
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
+from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.wording import grouped, seconds, times, when
 from counterpoise.planning.client_libraries import JAVA, LIBRDKAFKA
@@ -71,7 +72,7 @@ def eager_stops(row: Row) -> Finding | None:
     elif row["restarts"]:
         advice += _and_static(row, _RESTARTS)
     stops, measured = seconds_of(row)
-    saved = stops["observed", "replay"] - stops.get((suggested or "", "closed_loop"), 0.0) if measured else None
+    saved = stops[OBSERVED, REPLAY] - stops.get((suggested or "", "closed_loop"), 0.0) if measured else None
     share = 0.0 if saved is None else share_of_time(row, saved)
     if saved is not None and (saved < _NOTED_S or share < _NOTED_SHARE):
         return None
@@ -102,7 +103,7 @@ def share_of_time(row: Row, seconds: float) -> float:
 def _under_this_protocol(row: Row) -> int:
     """The number of rebalances under the present protocol, over which `observed_revoked` is summed."""
     observed: list[int] = [
-        one["generations"] for one in row["strategies"] or () if (one["strategy"], one["mode"]) == ("observed", "replay")
+        one["generations"] for one in row["strategies"] or () if (one["strategy"], one["mode"]) == (OBSERVED, REPLAY)
     ]
     return min([row["rebalances"] or 0, *observed])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.poll_timeouts import add_last_commits
 from counterpoise.pipeline.fold.sizing import add_samples, sizing_columns
 from counterpoise.pipeline.fold.stops import Stops, find_stops
-from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, add_metrics
+from counterpoise.pipeline.fold.strategy_figures import add_metrics
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
@@ -198,9 +198,5 @@ class Bucket:
 
     def _add_replays(self, rows: TableRows) -> None:
         metrics = rows.take_metrics()
-        if metrics is not None and len(metrics):
+        if metrics is not None:
             add_metrics({name: group.strategies for name, group in self.groups.items()}, metrics)
-
-    def strategies(self) -> Sequence[StrategyFigures]:
-        """The figures of all groups by strategy."""
-        return [group.strategies for _, group in sorted(self.groups.items())]

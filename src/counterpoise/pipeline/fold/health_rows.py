@@ -65,6 +65,7 @@ class HealthRows(Columns):
         keys, names = parts.keys, parts.names
         clients = [names.clients.get(member) for member in names.members]
         topic, partition = (np.append(one, -1)[self.key] for one in (keys.topic, keys.partition))
+        rates = {"produced_per_second": self.produced, "consumed_per_second": self.consumed, "seconds_left": self.left}
         columns = {
             "scope": pa.array(_SCOPES).take(pa.array(self.scope)),
             "state": pa.array(STATES).take(pa.array(self.state)),
@@ -75,12 +76,9 @@ class HealthRows(Columns):
             "client_id": _named(clients, np.maximum(self.member, self.owner)),
             "owner": _named(parts.members, self.owner),
             **{name: pa.array(getattr(self, name)).cast(_COLUMNS.field(name).type) for name in _AS_THEY_ARE},
-            **{name: pa.array(one, mask=np.isnan(one)) for name, one in self._rates().items()},
+            **{name: pa.array(one, mask=np.isnan(one)) for name, one in rates.items()},
         }
         return pa.RecordBatch.from_arrays([columns[name] for name in _COLUMNS.names], schema=_COLUMNS)
-
-    def _rates(self) -> dict[str, Float]:
-        return {"produced_per_second": self.produced, "consumed_per_second": self.consumed, "seconds_left": self.left}
 
 
 _AS_THEY_ARE = ("since", "until", "detected", "open", "partitions", "lag_begin", "lag_end", "lag_peak")

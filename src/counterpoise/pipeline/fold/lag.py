@@ -124,7 +124,7 @@ def lag_rows(
     last = last_at(ends.time, log[:, 0], log[:, 1], np.full(len(log), until))
     log[:, 1] = np.where(last < 0, log[:, 0], last + 1)
     steps, step_time = np.searchsorted(parts.step_group, np.arange(len(parts.names.groups) + 1)), parts.step_time
-    first_sample, first_step = _firsts(parts, ends, log, steps, step_time)
+    first_sample, first_step = _firsts(parts, ends, log, steps)
     group = parts.keys.group
     at_steps = np.where(log[:, 1] > log[:, 0], steps[group + 1] - first_step, 0)
     samples = log[:, 1] - first_sample
@@ -153,7 +153,7 @@ def _last_commits(parts: PartitionStates) -> Iterator[LagRows]:
         yield LagRows(key, time, none, none, committed, time, none, none, unknown, none, no)
 
 
-def _firsts(parts: PartitionStates, ends: LogEnds, log: Int64, steps: Int64, step_time: Int64) -> tuple[Int64, Int64]:
+def _firsts(parts: PartitionStates, ends: LogEnds, log: Int64, steps: Int64) -> tuple[Int64, Int64]:
     """For each key, the first sample after the final rows, and the first step from the sample before it on."""
     group = parts.keys.group
     bounds = steps[group], steps[group + 1]
@@ -161,7 +161,7 @@ def _firsts(parts: PartitionStates, ends: LogEnds, log: Int64, steps: Int64, ste
         return log[:, 0], bounds[0]
     before = last_at(ends.time, log[:, 0], log[:, 1], np.full(len(log), parts.since))
     sample = np.where(before >= 0, before + 1, log[:, 0])
-    passed = last_at(step_time, *bounds, ends.time[before] - 1)
+    passed = last_at(parts.step_time, *bounds, ends.time[before] - 1)
     return sample, np.where((before >= 0) & (passed >= 0), passed + 1, bounds[0])
 
 

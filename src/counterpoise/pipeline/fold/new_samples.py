@@ -15,7 +15,6 @@ from counterpoise.pipeline.storage.files import parquet_footers
 
 __all__ = ["NewSamples", "unusable_samples"]
 
-_COLUMNS = ["topic", "partition", "log_start", "log_end", "sampled_at"]
 _AT_ONCE = 1 << 18
 _MOST_RECORDS = 2**48
 """No log has more records than this; sums of larger offsets would not fit in 64 bits."""
@@ -45,9 +44,9 @@ class NewSamples:
     def tables(self) -> Iterator[pa.Table]:
         """Yield ``topic, partition, log_start, log_end, us``, topics as a dictionary; without `unusable_samples`."""
         for file, groups in self._groups:
-            for batch in read_rows(file, _COLUMNS, SAMPLE_TYPES, _AT_ONCE, groups, ["topic"]):
+            for batch in read_rows(file, SAMPLE_TYPES, _AT_ONCE, groups, ["topic"]):
                 sound = _sound(batch)
-                table = pa.table([*sound.columns[:4], sound["sampled_at"].cast(pa.int64())], [*_COLUMNS[:4], "us"])
+                table = pa.table([*sound.columns[:4], sound["sampled_at"].cast(pa.int64())], [*batch.schema.names[:4], "us"])
                 if self._after is not None:
                     table = table.filter(pc.greater(table["us"], self._after))
                 if self._until is not None:
@@ -75,7 +74,7 @@ def unusable_samples(files: Sequence[str]) -> int:
     # Pages are read only where footers do not rule such samples out.
     footers = zip(files, parquet_footers(files), strict=True)
     groups = [(file, at, about.row_group(at)) for file, about in footers for at in range(about.num_row_groups)]
-    read = (read_rows(file, _COLUMNS, SAMPLE_TYPES, _AT_ONCE, [at]) for file, at, group in groups if not _is_sound(group))
+    read = (read_rows(file, SAMPLE_TYPES, _AT_ONCE, [at]) for file, at, group in groups if not _is_sound(group))
     return sum(batch.num_rows - _sound(batch).num_rows for batches in read for batch in batches)
 
 

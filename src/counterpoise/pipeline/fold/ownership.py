@@ -8,7 +8,7 @@ step that takes a partition from them, so there commits are without an owner onl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -93,12 +93,8 @@ class OwnerSpans(Columns):
         recent = np.flatnonzero(self.step >= 0)
         step = self.step[recent]
         left = _left(steps, step, self.owner[recent]) & followed[step]
-        columns = {"until": np.where(keeps, two, one), "nobody_from": np.where(commits_later, two, one), "closed": three}
-        changed = {}
-        for name, of_step in columns.items():
-            changed[name] = getattr(self, name).copy()
-            changed[name][recent] = of_step[step] if name == "closed" else np.where(left, one[step], of_step[step])
-        return replace(self, **changed)
+        until, nobody_from = (np.where(later[step] & ~left, two[step], one[step]) for later in (keeps, commits_later))
+        return self.put(recent, until=until, nobody_from=nobody_from, closed=three[step])
 
 
 def _left(steps: Steps, step: Int64, owner: Int64) -> Bool:

@@ -6,7 +6,7 @@ one row of commits per partition and interval between two steps, up to the last 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,7 +167,7 @@ class PartitionStates:
         ]
         key, first_row = _numbered(*places)
         n, m = len(old.group), len(old.group) + len(commits)
-        self.keys = _with_values(Keys.new(*(column[first_row] for column in places)), key[:n], old)
+        self.keys = Keys.new(*(column[first_row] for column in places)).put(key[:n], **vars(old))
         health, self.health = self.health, unknown(len(first_row))
         self.health[:, key[:n]] = health
         rows = Aggregates.joined(
@@ -204,15 +204,10 @@ class PartitionStates:
 
     def keep_newest_lag(self, rows: LagRows) -> None:
         """Keep the newest row of each partition in `keys`."""
-        keys = self.keys
         order = np.argsort(rows.time, kind="stable")
-        newest = order[rows.time[order] >= keys.lag_at[rows.key[order]]]
-        changed = {}
+        newest = order[rows.time[order] >= self.keys.lag_at[rows.key[order]]]
         values = {"lag_at": rows.time, "lag_owner": rows.owner, "lag": rows.lag, "lag_quality": rows.quality}
-        for name, value in values.items():
-            changed[name] = getattr(keys, name).copy()
-            changed[name][rows.key[newest]] = value[newest]  # of several rows of a key the last one wins
-        self.keys = replace(keys, **changed)
+        self.keys = self.keys.put(rows.key[newest], **{name: value[newest] for name, value in values.items()})
 
     def compact(self, watermarks: Int64, until: int) -> None:
         """Drop rows that no later chunk needs, after rows of lag up to `until` and all known stops are written.
@@ -350,13 +345,3 @@ def _numbered(group: Int64, topic: Int64, partition: Int64) -> tuple[Int64, Int6
     key = np.empty(len(order), np.int64)
     key[order] = np.cumsum(new) - 1
     return key, order[new]
-
-
-def _with_values(new: Keys, key: Int64, old: Keys) -> Keys:
-    """The new keys with the values of the old ones; `key` is the place of each old key in the new ones."""
-    columns = []
-    for one in fields(Keys):
-        column = getattr(new, one.name).copy()
-        column[key] = getattr(old, one.name)
-        columns.append(column)
-    return Keys(*columns)

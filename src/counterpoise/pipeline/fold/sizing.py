@@ -87,12 +87,8 @@ def add_samples(of: Mapping[str, Sizing], parts: PartitionStates, instants: Int6
     both = both.take(np.lexsort((both.time, both.key)))
     follows = np.flatnonzero(both.key[1:] == both.key[:-1])
     newest = both.take(np.flatnonzero(np.append(both.key[1:] != both.key[:-1], True)))
-    columns = ("time", "owner", "committed", "committed_at", "end")
-    changed = {}
-    for name in columns:
-        changed[name] = getattr(keys, "window_at" if name == "time" else f"window_{name}").copy()
-        changed[name][newest.key] = getattr(newest, name)
-    parts.keys = replace(keys, **{"window_at" if name == "time" else f"window_{name}": one for name, one in changed.items()})
+    values = {f"window_{name}": getattr(newest, name) for name in ("owner", "committed", "committed_at", "end")}
+    parts.keys = keys.put(newest.key, window_at=newest.time, **values)
     one, two = both.take(follows), both.take(follows + 1)
     windows = _Windows(one.key, keys.group[one.key], one.time, two.time, np.maximum(two.end - one.end, 0))
     _add_capacity(of, parts, windows, one, two)

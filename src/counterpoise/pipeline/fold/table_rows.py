@@ -66,7 +66,7 @@ class TableRows(ExitStack):
         self._parts = self.enter_context(FileWriter(partial(files.state_file, "actions"), ACTION_PARTS))
         self._totals, self._replays, self._metrics = ReportTotals(), list[Replay](), list[pa.RecordBatch]()
         self._groups: list[Row] = []
-        self._replayed = self._weight = 0
+        self._weight = 0
         self._lag_times: list[int] = []
 
     def __exit__(self, *error: Any) -> bool | None:
@@ -86,7 +86,6 @@ class TableRows(ExitStack):
             "actions": self._parts.file,
             **self._totals.manifest,
             "lag_times": [min(times), max(times)] if times else None,
-            "replayed": self._replayed,
         }
 
     def decoded(self, records: pa.Table) -> Iterator[Row]:
@@ -124,7 +123,6 @@ class TableRows(ExitStack):
 
     def add_replay(self, replay: Replay) -> None:
         """Add a row of `replays` and one of `metrics`; they are written in batches of a thousand, fewer if plans are large."""
-        self._replayed += 1
         self._replays.append(replay)
         self._weight += 1 + len(replay.owner) // 64
         if self._weight >= _REPLAYS:
@@ -180,10 +178,10 @@ def _in_log_order(records: pa.Table) -> Iterator[pa.RecordBatch]:
     """Yield the records sorted by group, log partition and offset, in batches of some megabytes."""
     if not len(records):
         return
-    encoded = records["key"].combine_chunks().dictionary_encode()
-    groups = [*(group_of(key) for key in encoded.dictionary.to_pylist()), b""]
+    encoded = records["key"].combine_chunks().dictionary_encode(null_encoding="encode")
+    groups = [group_of(key) for key in encoded.dictionary.to_pylist()]
     number = {group: at for at, group in enumerate(sorted(set(groups)))}
-    group = np.array([number[one] for one in groups], np.int64)[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    group = np.array([number[one] for one in groups], np.int64)[encoded.indices.to_numpy()]
     place = [records[name].fill_null(-1).to_numpy() for name in ("offset", "partition")]
     order = np.lexsort((*place, group))
     size = pc.add(*(pc.binary_length(records[name]).fill_null(0) for name in ("key", "value"))).to_numpy()

@@ -100,7 +100,7 @@ class _Task(ExitStack):
         for group in bucket.groups.values():
             self._kinds.update(group.kinds)
             self._unnamed.update(group.steps.unnamed)
-        self._strategies += bucket.strategies()
+            self._strategies.append(group.strategies)
 
 
 class _Chunks:

@@ -131,7 +131,6 @@ def serve(gauges: Gauges, port: int, host: str, trouble: Callable[[], str | None
         server = ThreadingHTTPServer((host, port), _handler(registry, trouble))
     except OSError as error:
         raise OptionError(f"--metrics-host {host}, --metrics-port {port}: {error.strerror}; give another host or port") from None
-    server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, name="counterpoise-metrics", daemon=True)
     thread.start()
 

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from counterpoise.model.problem import UNOWNED
 from counterpoise.pipeline.history.causes import identity
 
 __all__ = [
-    "NOBODY",
     "Owners",
     "ProtocolFold",
     "assignment_columns",
@@ -23,8 +23,7 @@ __all__ = [
 ]
 
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
-"""Topic -> code of the owner per partition index, NOBODY: none."""
-NOBODY = -1
+"""Topic -> code of the owner per partition index, UNOWNED: none."""
 
 
 def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
@@ -41,7 +40,7 @@ def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owner
         owner = np.repeat(np.array([code for code, _ in held_by], np.int32), [len(partitions) for _, partitions in held_by])
         valid = (index >= 0) & (index < _MOST)
         if valid.any():
-            owners[topic] = np.full(int(index[valid].max()) + 1, NOBODY, np.int32)
+            owners[topic] = np.full(int(index[valid].max()) + 1, UNOWNED, np.int32)
             owners[topic][index[valid]] = owner[valid]
     return owners
 
@@ -52,11 +51,11 @@ _MOST = 10_000_000
 
 def without_unused_codes(owners: Owners, codes: Mapping[str, int], keep: Collection[str]) -> tuple[Owners, dict[str, int]]:
     """Owners and codes by name, without names that own nothing and are not in `keep`; the new codes are consecutive."""
-    owning = np.zeros(len(codes) + 1, np.bool_)  # the last place is for NOBODY
+    owning = np.zeros(len(codes) + 1, np.bool_)  # the last place is for UNOWNED
     for array in owners.values():
         owning[array] = True
     kept = [name for name, code in codes.items() if owning[code] or name in keep]
-    new = np.full(len(codes) + 1, NOBODY, np.int32)
+    new = np.full(len(codes) + 1, UNOWNED, np.int32)
     new[[codes[name] for name in kept]] = np.arange(len(kept))
     return {topic: new[array] for topic, array in owners.items()}, {name: at for at, name in enumerate(kept)}
 
@@ -73,7 +72,7 @@ def count_moves(before: Owners, now: Owners, present: npt.NDArray[np.bool_]) -> 
         if old is None:
             continue
         n = min(len(old), len(array))
-        both = (old[:n] != NOBODY) & (array[:n] != NOBODY)
+        both = (old[:n] != UNOWNED) & (array[:n] != UNOWNED)
         was, is_now = old[:n][both], array[:n][both]
         same = was == is_now
         kept += int(np.count_nonzero(same))
@@ -86,7 +85,7 @@ def count_revoked(claimed: Owners, now: Owners) -> int:
     total = 0
     for topic, claims in claimed.items():
         given = _fitted(now.get(topic, ()), len(claims))
-        total += int(np.count_nonzero((claims != NOBODY) & (claims != given)))
+        total += int(np.count_nonzero((claims != UNOWNED) & (claims != given)))
     return total
 
 
@@ -97,13 +96,13 @@ def with_withheld(before: Owners, now: Owners) -> Owners:
         old = before.get(topic, ())
         size = max(len(array), len(old))
         given = _fitted(array, size)
-        merged[topic] = np.where(given == NOBODY, _fitted(old, size), given)
+        merged[topic] = np.where(given == UNOWNED, _fitted(old, size), given)
     return {**before, **merged}
 
 
 def _fitted(owners: Sequence[int] | npt.NDArray[np.int32], size: int) -> npt.NDArray[np.int32]:
     """The owners of the first `size` partitions."""
-    fitted = np.full(size, NOBODY, np.int32)
+    fitted = np.full(size, UNOWNED, np.int32)
     fitted[: len(owners)] = owners[:size]
     return fitted
 

@@ -206,9 +206,7 @@ def as_generation(step: Row) -> dict[str, Any]:
     return {
         **{name: step[name] for name in ("group_id", "log_partition", "log_offset", "log_ts", "generation", "protocol")},
         "protocol_type": "consumer",
-        "leader": None,
         "leader_library": None,
-        "state_ts": None,
         "deleted": step["kind"] in _ENDED,
         "members": members,
         "lag": step.get("lag"),

@@ -79,10 +79,9 @@ def _generation_columns(record: Record | Tombstone) -> dict[str, Any]:
     leading = next((member for member in members if member["member_id"] == value.leader), None)
     given = (_decoded(decode_assignment, member.assignment) for member in value.members)
     form = next((one for one in given if isinstance(one, Assignment)), None)
-    known = leading["library"] if leading else None
-    library = known
+    library = leading["library"] if leading else None
     if value.protocol_type == "consumer" and form is not None:
-        library = leader_library(known, form.version, form.user_data, value.protocol)
+        library = leader_library(library, form.version, form.user_data, value.protocol)
     stamp = value.current_state_timestamp
     return {
         "protocol_type": value.protocol_type,

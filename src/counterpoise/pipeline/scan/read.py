@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.pipeline.records.place import PLACE
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, statistics_of, time_span
 from counterpoise.pipeline.storage.files import parquet_footers
 
@@ -93,7 +92,7 @@ def _is_before(about: Any, at: int, begin: Mapping[int, int]) -> bool:
     return len(possible) <= _MOST_PARTITIONS and all(offset.max < begin.get(one, 0) for one in possible)
 
 
-RAW = ("key", "value", *PLACE)
+RAW = tuple(RAW_TYPES)
 RAW_SCHEMA = pa.schema(list(RAW_TYPES.items()))
 _AT_ONCE = 1 << 17
 _BYTES_AT_ONCE = 5 << 20
@@ -112,7 +111,7 @@ def raw_batches(split: InputSplit) -> Iterator[pa.RecordBatch]:
         for group in groups:
             rows = about.row_group(group)
             listed = ["key"] if _has_few_keys(rows) else []
-            yield from read_rows(file, list(RAW), RAW_TYPES, _at_once(rows), [group], listed, about)
+            yield from read_rows(file, RAW_TYPES, _at_once(rows), [group], listed, about)
 
 
 def _has_few_keys(group: Any) -> bool:
@@ -176,10 +175,12 @@ def newest_of_keys(
 ) -> Iterator[pa.RecordBatch]:
     """Yield, for each batch, the newest record of each log partition and key before a time, as compaction keeps it.
 
-    `before` is in microseconds. Records of aborted transactions (their log partition and offset in `aborted`) are skipped.
+    `before` is in microseconds. Skipped are records of aborted transactions (their log partition and offset in `aborted`), and
+    records without an offset, of which nobody knows whether they are newer.
     """
     for batch in batches:
         rows = plain(rows_from(batch, {}, (None, before)))
+        rows = rows.filter(rows.column("offset").is_valid())
         if aborted:
             places = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
             rows = rows.filter(pa.array([place not in aborted for place in places], pa.bool_()))

@@ -282,10 +282,9 @@ class _Scan(ExitStack):
             return
         rows = pa.Table.from_batches(self._records, RAW_SCHEMA).combine_chunks()
         self._records, self._record_bytes = [], 0
-        encoded, buckets = rows["key"].combine_chunks().dictionary_encode(), self._spec.task.buckets
-        of_key = [bucket_of(group_of(key), buckets) for key in encoded.dictionary.to_pylist()]
-        of_null = bucket_of(b"", buckets)
-        bucket = np.array([*of_key, of_null], np.int64)[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        encoded = rows["key"].combine_chunks().dictionary_encode(null_encoding="encode")
+        of_key = [bucket_of(group_of(key), self._spec.task.buckets) for key in encoded.dictionary.to_pylist()]
+        bucket = np.array(of_key, np.int64)[encoded.indices.to_numpy()]
         for number in sorted(set(bucket.tolist())):
             yield self._block(number, RECORDS, rows.take(pa.array(np.flatnonzero(bucket == number))), "zstd")
 

@@ -32,24 +32,23 @@ _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 def read_rows(
     file: str,
-    columns: Sequence[str],
     types: Mapping[str, pa.DataType],
     at_once: int,
     row_groups: Sequence[int] | None = None,
     coded: Sequence[str] = (),
     metadata: Any = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of at most `at_once` rows of a Parquet file, a local path or a URI, with these columns and `types`.
+    """Yield batches of at most `at_once` rows of a Parquet file, a local path or a URI, with these columns.
 
     `row_groups`: default all. Columns in `coded` come as dictionaries. `metadata` is the footer, if the caller has it. Raises
     `CaptureError` if the file is damaged.
     """
-    schema = pa.schema([(name, types[name]) for name in columns])
+    schema = pa.schema(list(types.items()))
     with (
         _capture_errors(file),
         parquet_file(file, metadata=metadata, read_dictionary=list(coded), coerce_int96_timestamp_unit="us") as opened,
     ):
-        present = [name for name in columns if name in opened.schema_arrow.names]
+        present = [name for name in types if name in opened.schema_arrow.names]
         for batch in opened.iter_batches(at_once, row_groups=row_groups, columns=present, use_threads=False):
             yield pa.RecordBatch.from_arrays([_column(batch, field, file) for field in schema], names=schema.names)
             del batch

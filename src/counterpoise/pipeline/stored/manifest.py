@@ -68,9 +68,8 @@ def load_manifest(out: str) -> Manifest | None:
         raise CaptureError(f"{place}: not a manifest of an audit; delete {root} and run the audit again") from None
 
 
-def summary_of(out: str, manifest: Manifest | None = None) -> bytes | None:
-    """``summary.json`` of an output folder: from the manifest, or the file if there is no manifest."""
-    manifest = manifest or load_manifest(out)
+def summary_of(out: str, manifest: Manifest | None) -> bytes | None:
+    """``summary.json`` of an output folder: from its manifest, or the file if it has none."""
     if manifest is None:
         return read_if_exists(join(absolute(out), "summary.json"))
     text = manifest.small_files.get("summary.json")

@@ -126,7 +126,7 @@ def _read(name: str, files: Sequence[str], batches: Iterable[pa.RecordBatch]) ->
                 columns = [
                     pa.array([known[field.name]] * n, field.type)
                     if field.name in known
-                    else _cast(batch.column(field.name), field)
+                    else batch.column(field.name).cast(field.type)
                     for field in schema
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -147,14 +147,10 @@ def _write(name: str, files: NewFiles, batches: Iterable[pa.RecordBatch]) -> Ite
                 if cluster not in writers:
                     writers[cluster] = stack.enter_context(TableWriter(files, cluster, name, "date"))
                 mine = batch.filter(pc.equal(batch.column("cluster"), cluster))
-                columns = [_cast(mine.column(field.name), field) for field in schema]
+                columns = [mine.column(field.name).cast(field.type) for field in schema]
                 writers[cluster].write(pa.RecordBatch.from_arrays(columns, schema=schema))
     added = [file for one in writers.values() for file in one.manifest["days"].values()]
     yield pa.RecordBatch.from_arrays([pa.array(added, pa.string())], names=["file"])
-
-
-def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
-    return column if column.type == field.type else column.cast(field.type)
 
 
 def empty_file(name: str, cluster: str, day: str, files: NewFiles) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from counterpoise.errors import CaptureError
+from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage.files import absolute, exists, filesystem_of, first_line, list_files
 from counterpoise.pipeline.stored.manifest import Manifest, load_manifest
@@ -16,7 +16,7 @@ from counterpoise.pipeline.stored.manifest import Manifest, load_manifest
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-__all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", "day_folder", "table_files"]
+__all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", "day_folder", "rows_of_group", "table_files"]
 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
@@ -59,6 +59,28 @@ def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str
     if not exists(place):
         raise CaptureError(f"{table}: no such table; run the audit again")
     return [file for file in list_files(place, ".parquet") if "/." not in file.removeprefix(place)]
+
+
+def rows_of_group(out: str | Path, table: str, group: str, cluster: str | None = None) -> pa.Table:
+    """The rows of a group in a table of an audit's output folder; none if the table does not have the group.
+
+    Raises `CaptureError` if the folder is no audit's output, and `OptionError` if several clusters have a group of this name and
+    `cluster` does not say which.
+    """
+    import pyarrow.compute as pc
+
+    path = f"{out}/tables/{table}"
+    condition = pc.field("group_id") == group
+    if cluster is not None:
+        condition &= pc.field("cluster") == cluster
+    try:
+        rows = dataset(path).to_table(filter=condition)
+    except (pa.ArrowException, OSError) as error:
+        raise CaptureError(f"{path}: no table of an audit ({first_line(error)}); run `counterpoise audit` first") from None
+    clusters = pc.unique(rows.column("cluster")).to_pylist()
+    if len(clusters) > 1:
+        raise OptionError(f"group {group} is in the clusters {', '.join(sorted(clusters))}; name one with --cluster")
+    return rows
 
 
 def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
