@@ -61,7 +61,10 @@ def test_a_partition_without_a_leader_at_the_last_sample_is_in_the_plan_and_a_to
     pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
     plan = export_plan(tmp_path, "g", "lag-sticky", 1)
     assert json.loads(plan["queries"][0]["startingOffsets"]) == {"t": {"0": 50, "1": 41, "2": 42}}
-    assert plan["notes"] == ["not in the last sample (deleted, or without a leader), so not in the plan: u"]
+    assert plan["notes"] == [
+        "not in the last sample (no leader, or no commit any more), so as in an earlier one: t 1-2",
+        "left out, because the last sample lacks them (topic deleted or recreated, or no leader): u 0",
+    ]
 
 
 def test_the_next_export_restarts_only_queries_whose_partitions_change(audited: Path, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class Columns:
         return type(self)(*([one[at] for at in rows.tolist()] if isinstance(one, list) else one[rows] for one in columns))
 
     def put(self, rows: npt.NDArray[Any], **values: Any) -> Self:
-        """A copy with these values of columns in the given rows; of several values for one row the last one wins."""
+        """A copy with these values of arrays in the given rows; of several values for one row the last one wins."""
         columns = {name: getattr(self, name).copy() for name in values}
         for name, column in columns.items():
             column[rows] = values[name]

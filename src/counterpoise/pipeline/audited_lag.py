@@ -127,11 +127,11 @@ def audited_production(out: str | Path, group: str, cluster: str | None = None) 
 
 
 def newest_rows(table: pa.Table) -> pa.Table:
-    """The newest row of each partition, from the rows of `partition_lag` of one group; sorted by topic and partition.
+    """The newest row of each partition, by topic and partition, from one or more rows of `partition_lag` of one group.
 
-    Topics that the last sample of log ends lacks are left out: they were deleted, or had no leader. If it lacks some partitions
-    of a topic, those have no leader, and have the row of an earlier sample since the topic was last recreated: since one of its
-    logs had a lower end than before.
+    A partition has no row at the last sample of log ends if it had no leader then, or the group neither owns it nor has a
+    commit. It has an earlier row, if any other partition of its topic is in that sample. Left out are topics that the sample
+    lacks, and rows before a log of the topic ended lower than before, because the topic was recreated then.
     """
     table = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("at", "ascending")])
     topic = table.column("topic").combine_chunks().dictionary_encode().indices.to_numpy()

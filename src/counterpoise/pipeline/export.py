@@ -11,16 +11,16 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
+import pyarrow as pa
 
-from counterpoise.clients.member_side import pairs
+from counterpoise.clients.member_side import by_topic, pairs
 from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.pipeline.audited_lag import group_rows, newest_rows
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.checks import counts_of
 from counterpoise.snapshot.group import Group, Member
 from counterpoise.snapshot.json_text import decoded, fitted, shown, text_of
-from counterpoise.snapshot.names import Offsets
+from counterpoise.snapshot.names import Offsets, partition_list
 from counterpoise.snapshot.plan import PLAN_ADVICE
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 from counterpoise.wire.consumer_protocol import Partition
@@ -74,8 +74,8 @@ def export_plan(
     """
     if not 1 <= queries <= MOST_QUERIES:
         raise OptionError(f"{queries} queries: 1 to {MOST_QUERIES} are expected")
-    known = group_rows(out, group, cluster)
-    rows: list[Row] = newest_rows(known).to_pylist()
+    recorded = group_rows(out, group, cluster)
+    rows: list[Row] = newest_rows(recorded).to_pylist()
     sizes = counts_of([(row["topic"], row["partition"]) for row in rows])
     lag = {topic: [0] * n for topic, n in sizes.items()}
     for row in rows:
@@ -86,8 +86,7 @@ def export_plan(
     members = [Member(name, tuple(sizes), claims[name], 1 if claims[name] else -1) for name in names]
     plan = assign(Group(sizes, members, lag, group), strategy, protocol="eager")
     start, notes = _starts(rows, sizes, reached or {})
-    if gone := sorted(set(pc.unique(known.column("topic")).to_pylist()) - set(sizes)):
-        notes.append(f"not in the last sample (deleted, or without a leader), so not in the plan: {', '.join(gone)}")
+    notes += _unsampled(recorded, rows)
     about = {"group": group, "cluster": rows[0]["cluster"], "strategy": strategy}
     about["at"] = max(row["at"] for row in rows).astimezone(UTC).isoformat()
     return _export(about, {name: plan.target[name] for name in names}, start, before, notes)
@@ -176,6 +175,19 @@ def read_offsets(paths: Sequence[Path]) -> Offsets:
         for topic, held in offsets.items():
             reached.setdefault(topic, {}).update(held)
     return reached
+
+
+def _unsampled(recorded: pa.Table, rows: Sequence[Row]) -> list[str]:
+    """Notes on partitions that the last sample lacks: those that are in the plan, and those that are not."""
+    last = max((row["at"] for row in rows if row["log_end"] is not None), default=None)
+    earlier = [(row["topic"], row["partition"]) for row in rows if row["log_end"] is not None and row["at"] < last]
+    every = set(zip(*(recorded.column(name).to_pylist() for name in ("topic", "partition")), strict=True))
+    left_out = every - {(row["topic"], row["partition"]) for row in rows}
+    words = {
+        "not in the last sample (no leader, or no commit any more), so as in an earlier one": earlier,
+        "left out, because the last sample lacks them (topic deleted or recreated, or no leader)": left_out,
+    }
+    return [f"{text}: {partition_list(dict(by_topic(some)))}" for text, some in words.items() if some]
 
 
 def _starts(

@@ -148,7 +148,7 @@ def test_only_files_of_a_growing_table_cover_others() -> None:
 
 def test_a_folder_with_files_of_another_writer_is_refused(tmp_path: Path) -> None:
     (tmp_path / "part-00000-ab-c000.snappy.parquet").touch()
-    with pytest.raises(CaptureError, match=r"part-00000-ab-c000.snappy.parquet: was not written by .*; give an empty folder"):
+    with pytest.raises(CaptureError, match=r"part-00000-ab-c000.snappy.parquet: was not written by .*; move it away"):
         ObjectSeries(str(tmp_path), SCHEMA, "timestamp", lambda: None)
 
 

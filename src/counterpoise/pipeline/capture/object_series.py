@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.errors import StorageError
-from counterpoise.pipeline.capture.series import GRACE_S, NAME, Piece, Series
+from counterpoise.pipeline.capture.series import FILE_NAME, GRACE_S, Piece, Series
 from counterpoise.pipeline.storage.files import absolute, delete, file_infos, join, upload
 
 __all__ = ["ObjectSeries", "visible"]
@@ -23,7 +23,7 @@ __all__ = ["ObjectSeries", "visible"]
 def visible(names: Iterable[str]) -> list[str]:
     """The files of a folder without those that a merged file replaces; other files are all returned. O(n log n)."""
     listed = list(names)
-    pieces = {Piece.of(name): name for name in listed if NAME.search(name)}
+    pieces = {Piece.of(name): name for name in listed if FILE_NAME.search(name)}
     covered = set(pieces) - set(_uncovered(pieces))
     return sorted(set(listed) - {pieces[piece] for piece in covered})
 

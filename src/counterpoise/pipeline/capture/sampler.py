@@ -54,8 +54,9 @@ def sample_batch(taken: Sample) -> pa.RecordBatch:
     """The rows of ``log_offsets.parquet`` for one sample."""
     partitions = [partition for partition in taken.end if partition in taken.start]
     moment = datetime.fromtimestamp(taken.at, UTC)
-    rows = [(*partition, taken.start[partition], taken.end[partition], moment) for partition in partitions]
-    return pa.RecordBatch.from_pylist([dict(zip(SAMPLES.names, row, strict=True)) for row in rows], SAMPLES)
+    starts, ends = ([of[partition] for partition in partitions] for of in (taken.start, taken.end))
+    columns = [topic for topic, _ in partitions], [index for _, index in partitions], starts, ends, [moment] * len(partitions)
+    return pa.RecordBatch.from_pydict(dict(zip(SAMPLES.names, columns, strict=True)), SAMPLES)
 
 
 class Sampler:

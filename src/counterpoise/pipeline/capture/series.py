@@ -24,7 +24,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.source.parquet_rows import time_span
 from counterpoise.pipeline.storage.files import file_infos, in_row_groups, join, parquet_file, parquet_footers
 
-__all__ = ["GRACE_S", "MERGE_AT", "NAME", "STATE_KEY", "Piece", "Series"]
+__all__ = ["FILE_NAME", "GRACE_S", "MERGE_AT", "STATE_KEY", "Piece", "Series"]
 
 MERGE_AT = 16
 """Number of files of one level that are merged into one of the next level: every record is written a few times only."""
@@ -33,7 +33,7 @@ LONG_SPAN_S = 86_400
 """Files of this size, or with records over this time, are not merged (retention drops whole files)."""
 GRACE_S = 3_600
 """Replaced files are deleted after this time, because readers may have listed them."""
-NAME = re.compile(r"(?:^|/)(\d{12})-(\d{12})-(\d+)\.parquet$")
+FILE_NAME = re.compile(r"(?:^|/)(\d{12})-(\d{12})-(\d+)\.parquet$")
 """The names of files, also as paths."""
 STATE_KEY = b"counterpoise.state"
 _ROWS = 65_536
@@ -56,9 +56,9 @@ class Piece:
     @classmethod
     def of(cls, file: str) -> Piece:
         """The inverse of `name`; accepts a path. Raises `CaptureError` for another name."""
-        numbers = NAME.search(file)
+        numbers = FILE_NAME.search(file)
         if numbers is None:
-            raise CaptureError(f"{file}: was not written by `counterpoise capture --out`; give an empty folder")
+            raise CaptureError(f"{file}: was not written by `counterpoise capture --out`; move it away, or give an empty folder")
         return cls(*map(int, numbers.groups()))
 
     def covers(self, other: Piece) -> bool:

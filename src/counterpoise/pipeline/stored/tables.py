@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.storage.files import absolute, exists, filesystem_of, first_line, list_files
+from counterpoise.pipeline.storage.files import absolute, exists, filesystem_of, first_line, join, list_files
 from counterpoise.pipeline.stored.manifest import Manifest, load_manifest
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ def rows_of_group(out: str | Path, table: str, group: str, cluster: str | None =
     """The rows of a group in a table of an audit's output folder; none if the table does not have the group.
 
     Raises `CaptureError` if the folder is no audit's output, and `OptionError` if several clusters have a group of this name and
-    `cluster` does not say which.
+    `cluster` does not say which, or if this cluster has none.
     """
     import pyarrow.compute as pc
 
-    path = f"{out}/tables/{table}"
+    path = join(str(out), "tables", table)
     condition = pc.field("group_id") == group
     if cluster is not None:
         condition &= pc.field("cluster") == cluster
@@ -80,6 +80,8 @@ def rows_of_group(out: str | Path, table: str, group: str, cluster: str | None =
     clusters = pc.unique(rows.column("cluster")).to_pylist()
     if len(clusters) > 1:
         raise OptionError(f"group {group} is in the clusters {', '.join(sorted(clusters))}; name one with --cluster")
+    if cluster is not None and not clusters:
+        raise OptionError(f"{out}: cluster {cluster} has no rows of group {group} in table {table}")
     return rows
 
 
