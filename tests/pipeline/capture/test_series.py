@@ -20,7 +20,8 @@ import pytest
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.folder import CaptureFolder, capture_notes
-from counterpoise.pipeline.capture.series import MERGE_AT, Series
+from counterpoise.pipeline.capture.object_series import ObjectSeries
+from counterpoise.pipeline.capture.series import LONG_SPAN_S, MERGE_AT, Series
 
 SCHEMA = pa.schema([("n", pa.int64()), ("timestamp", pa.timestamp("us", "UTC"))])
 
@@ -72,6 +73,22 @@ def killed_at(step: int) -> Iterator[list[str]]:
         guard(pq.ParquetWriter, "write_table"),
     ):
         yield made
+
+
+@pytest.mark.parametrize("kind", ["disk", "object store"])
+def test_files_on_both_sides_of_one_that_is_not_merged_stay_apart(tmp_path: Path, kind: str) -> None:
+    """The file in between has records of more than a day, as after an outage."""
+    (tmp_path / "t").mkdir()
+    series = opened(tmp_path) if kind == "disk" else ObjectSeries(str(tmp_path / "t"), SCHEMA, "timestamp", lambda: None)
+    for at in range(1, 4 * MERGE_AT):
+        outage = rows(-at, at=1e9 + 2 * LONG_SPAN_S) if at == MERGE_AT // 2 else []
+        series.append([*rows(at), *outage], {"next": at + 1})
+        series.merge()
+        again = opened(tmp_path) if kind == "disk" else ObjectSeries(str(tmp_path / "t"), SCHEMA, "timestamp", lambda: None)
+        assert again.state == {"next": at + 1}
+        found = [n for batch in again.batches(["n"]) for n in batch["n"].to_pylist()]
+        assert [n for n in found if n > 0] == list(range(1, at + 1))
+    assert len(series.pieces) < 2 * MERGE_AT
 
 
 def test_killed_at_any_step_an_append_is_there_or_not_and_a_merge_changes_nothing(tmp_path: Path) -> None:

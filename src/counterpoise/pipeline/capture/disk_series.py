@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.series import GRACE_S, Piece, Series
 
 __all__ = ["DiskSeries"]
+
+_LAST = attrgetter("last")
+"""The order of files. Version 0.9.0 merged files around one that is not merged; also there the newest has the highest number."""
 
 
 class DiskSeries(Series):
@@ -43,7 +47,7 @@ class DiskSeries(Series):
 
     def _listed(self) -> list[Piece]:
         files = Path(self.folder).glob("*.parquet") if self._link.is_symlink() else ()
-        return sorted(Piece.of(str(file)) for file in files)
+        return sorted((Piece.of(str(file)) for file in files), key=_LAST)
 
     def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         scratch = self._store / f"tmp-{self._kind}-{piece.name}"
@@ -74,7 +78,7 @@ class DiskSeries(Series):
             shutil.rmtree(fresh, ignore_errors=True)
             raise
         self._generation += 1
-        self.pieces = sorted([*stay, *([] if batches is None else [merged])])
+        self.pieces = sorted([*stay, *([] if batches is None else [merged])], key=_LAST)
         os.utime(old)
         self._clean(GRACE_S)
 

@@ -14,7 +14,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -110,13 +110,14 @@ class Series(ABC):
         self.state = dict(state)
 
     def merge(self) -> int:
-        """Merge small files of one level, if there are enough; returns the number of merged files."""
+        """Merge consecutive small files of one level, if there are enough; returns the number of merged files."""
         for level in sorted({piece.level for piece in self.pieces}):
-            many = [piece for piece in self.pieces if piece.level == level and not self._closed(piece)]
-            if len(many) >= MERGE_AT:
-                merged = Piece(many[0].first, many[-1].last, level + 1)
-                self._replace(many, merged, self.batches(None, many))
-                return len(many)
+            # A file in between would lie in the range of the merged one, as if it were replaced, too.
+            for small, run in groupby(self.pieces, lambda piece: piece.level == level and not self._closed(piece)):  # noqa: B023
+                many = list(run)
+                if small and len(many) >= MERGE_AT:
+                    self._replace(many, Piece(many[0].first, many[-1].last, level + 1), self.batches(None, many))
+                    return len(many)
         return 0
 
     def drop_before(self, moment: float) -> int:
