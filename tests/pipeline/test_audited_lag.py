@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from counterpoise.cli.app import app
 from counterpoise.clients import kafka_python
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.audited_lag import audited_lag, audited_source, newest_rows
+from counterpoise.pipeline.audited_lag import audited_lag, audited_production, audited_source, newest_rows
 from counterpoise.pipeline.schemas import PARTITION_LAG
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
@@ -82,6 +82,15 @@ def test_a_partition_that_the_last_sample_lacks_has_the_row_before_if_its_topic_
     newest = newest_rows(pa.Table.from_pylist(rows[::-1], schema=PARTITION_LAG))
     found = [(one["topic"], one["partition"], one["lag"]) for one in newest.to_pylist()]
     assert found == [("r", 0, 3), ("t", 0, 20), ("t", 1, 6), ("t", 2, 8)]
+
+
+def test_the_recorded_lag_of_a_partition_without_a_leader_is_that_of_the_sample_before(tmp_path: Path) -> None:
+    rows = [row(minute, "t", 0, 100, log_end=100 + minute) for minute in range(3)]
+    rows += [row(minute, "t", 1, 5_000, log_end=9_000) for minute in (0, 1)] + [row(0, "gone", 0, 7)]
+    folder = tmp_path / "tables" / "partition_lag"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
+    assert audited_production(tmp_path, "g").lag.tolist() == [5_107, 5_100, 5_100]
 
 
 def test_without_log_ends_everything_is_unknown(tmp_path: Path) -> None:

@@ -36,6 +36,11 @@ def flapping(n: int, gap_s: float) -> list[dict[str, Any]]:
     return rows
 
 
+def test_a_clock_that_is_set_back_makes_no_storm() -> None:
+    first = [created(), generation(1, member("a-1", ALL), seconds=300)]
+    assert summed(*first, *flapping(5, 40.0)[2:])["storm_rebalances"] == 2
+
+
 def test_rebalances_close_together_are_a_storm() -> None:
     quick = summed(*flapping(5, 3.0))
     assert (quick["storm_rebalances"], quick["storm_seconds"], quick["storm_clients"]) == (11, 30.0, ["b", "a"])

@@ -119,7 +119,11 @@ def audited_production(out: str | Path, group: str, cluster: str | None = None) 
     lag[row, column] = pc.fill_null(table.column("lag"), 0).to_numpy()
     known = ~np.isnan(ends)
     newest = np.maximum.accumulate(np.where(known, np.arange(len(at)), -1), axis=1)
-    ends = np.where(newest >= 0, np.take_along_axis(ends, np.maximum(newest, 0), axis=1), np.nan)
+    ends, lag = (np.take_along_axis(one, np.maximum(newest, 0), axis=1) for one in (ends, lag))
+    # A partition without a leader has no sample, and the lag of the one before; a topic without any was deleted.
+    first = first_of_runs(np.array([topic for topic, _ in row_of]))
+    exists = np.logical_or.reduceat(known, np.flatnonzero(first), axis=0)[np.cumsum(first) - 1] & (newest >= 0)
+    ends, lag = np.where(newest >= 0, ends, np.nan), np.where(exists, lag, 0)
     produced = np.nan_to_num(np.maximum(np.diff(ends, axis=1), 0.0))
     later, begins = np.flatnonzero(~known[:, 0]), np.argmax(known, axis=1)
     produced[later, begins[later] - 1] = lag[later, begins[later]]

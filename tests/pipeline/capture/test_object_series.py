@@ -13,13 +13,14 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from counterpoise.errors import CaptureError, StorageError
+from counterpoise.errors import CaptureError, SourceError, StorageError
 from counterpoise.pipeline.capture import object_series, poller, recording, series
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.group_poll import GroupPoll, SeenGroup, SeenMember
 from counterpoise.pipeline.capture.object_series import ObjectSeries, visible
 from counterpoise.pipeline.capture.poller import Poller
+from counterpoise.pipeline.capture.recorder import Recorder
 from counterpoise.pipeline.capture.recording import Schedule
 from counterpoise.pipeline.capture.sampler import Sample, sample, sample_batch
 from counterpoise.pipeline.capture.series import Series
@@ -162,6 +163,20 @@ class FakeCluster:
 
     def offsets(self, places: list[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
         return {place: {"start": 5, "stable": 90, "end": 100}[which] + place[1] for place in places}
+
+
+def test_a_partition_of_the_offsets_topic_without_a_leader_is_said_before_anything_is_recorded(tmp_path: Path) -> None:
+    class WithoutLeader(FakeCluster):
+        def partitions(self, _: list[str]) -> list[tuple[str, int]]:
+            return [(OFFSETS_TOPIC, index) for index in range(2)]
+
+        def offsets(self, places: list[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
+            return {place: at for place, at in super().offsets(places, which).items() if place != (OFFSETS_TOPIC, 1)}
+
+    recorder, folder = Recorder(Settings({"bootstrap.servers": "x"}), tmp_path / "c", Schedule()), CaptureFolder(tmp_path / "c")
+    recorder._cluster = WithoutLeader()  # type: ignore[assignment]
+    with folder.held(), pytest.raises(SourceError, match="partition 1 has no leader, so its groups cannot be recorded"):
+        recorder._begin(folder)
 
 
 def test_the_ends_of_the_offsets_topic_are_sampled_beside_the_others() -> None:

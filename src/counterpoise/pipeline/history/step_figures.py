@@ -122,9 +122,9 @@ class StepFigures:
 
     def _count_storm(self, step: Row, names: dict[str, str]) -> None:
         now = step["log_ts"]
+        # Without those after `now`: the broker's clock was set back.
+        self._recent = [one for one in self._recent if timedelta(0) <= now - one[0] <= STORM_WINDOW]
         self._recent.append((now, tuple(names[m] for m in step["joined"] if m in names)))
-        while now - self._recent[0][0] > STORM_WINDOW:
-            self._recent.pop(0)
         if len(self._recent) > self._storm[0]:
             start = self._recent[0][0]
             clients = Counter(client for _, joined in self._recent for client in joined)
