@@ -30,3 +30,16 @@ def test_records_are_lost_if_a_later_commit_is_before_the_start_of_the_log_too_o
     lost = {(row["topic"], row["partition"]): row["detected"].timestamp() for row in rows if row["state"] == "losing_data"}
     # The slow one shows it with its next commit; the hung one has shown for long enough that it does not read.
     assert lost == {PLACES[SLOW]: 221, PLACES[HUNG]: DELETED}
+
+
+def test_records_are_lost_if_all_of_them_are_deleted_and_nothing_is_left_to_read() -> None:
+    """A hundred records a minute, of which nothing is committed after ten minutes; an hour later all are deleted."""
+    events: list[Event] = [Step(0, "g", "rebalance", "eager", (0, None, None, None), (), withheld=False, recreated=False)]
+    for minute in range(1, 120):
+        end = 100 * min(minute, 20)
+        if minute <= 10:
+            events.append(Commit((60 * minute - 1) * SECOND, "g", 0, end, None))
+        events.append(Sample(60 * minute * SECOND, (end, None, None, None), (0 if minute < 80 else end, 0, 0, 0)))
+    (report,) = (figures[2] for figures in folded(History(tuple(events), None, None)).figures.values() if figures[2])
+    assert report["health"] == "losing_data"
+    assert {state["state"]: state["lost"] for state in report["health_states"]}["losing_data"] == 1_000

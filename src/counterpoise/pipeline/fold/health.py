@@ -73,7 +73,7 @@ def next_health(matrix: Float, step: Step) -> tuple[Float, Bool, Points]:
     state = np.where(stuck, np.where(commits, STALLED, STOPPED), state)
     soon, distance = shown.left * _SECOND < np.where(was.state == LOSING_DATA, FEW, 1) * HOUR, step.now[2] - step.start
     soon |= (was.state == LOSING_DATA) & (distance < np.fmin(found.moved_by, step.waiting))
-    state = np.where(waits & soon, LOSING_DATA, np.where(unowned, UNOWNED, state))
+    state = np.where((step.now[1] >= WAITING) & soon, LOSING_DATA, np.where(unowned, UNOWNED, state))
     begun = _begun(was, state, step, turn)
     other = state != was.state
     shown.state[:], shown.detected[:] = state, np.where(other, step.time, was.detected)
