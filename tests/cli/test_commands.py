@@ -177,6 +177,23 @@ def test_the_text_of_kafkas_tool_is_a_snapshot() -> None:
     assert sorted(json.loads(result.stdout)["loads"].values()) == [1, 1, 2, 2]
 
 
+def test_lags_that_the_text_of_kafkas_tool_does_not_show_are_one_line_beside_the_plan() -> None:
+    text = (Path(__file__).parent.parent / "data" / "describe" / "offsets-4.3.1.txt").read_text()
+    line = "the text does not show the lag of 2 partitions; it counts as 0\n"
+    assert run("plan", "-", "--json", stdin=text).stderr == f"counterpoise: warning: {line}"
+    two = text + text.replace("order-service", "other")
+    assert f"counterpoise: warning: other: {line}" in run("plan", "-", "--json", stdin=two).stderr
+
+
+def test_a_plan_of_an_unknown_protocol_is_one_error_line(snapshot: Path, tmp_path: Path) -> None:
+    plan = json.loads(run("plan", snapshot, "--json").stdout)
+    for protocol in ("Eager", "foo"):
+        (tmp_path / "plan.json").write_text(json.dumps(plan | {"protocol": protocol}))
+        result = run("verify", snapshot, tmp_path / "plan.json")
+        assert result.stderr.endswith(f"""plan.protocol: expected "eager" or "cooperative", got '{protocol}'\n""")
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+
+
 def test_lead_answers_each_line_and_reports_the_bad_one() -> None:
     good = {"strategy": "range", "topics": {"t": 2}, "members": [{"id": "a", "metadata": "000000000001000174ffffffff"}]}
     result = run("lead", stdin=json.dumps(good) + "\n{}\n" + json.dumps(good | {"options": {"members": 1}}))

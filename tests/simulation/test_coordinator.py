@@ -227,3 +227,58 @@ def test_kip_429_a_rolling_restart_stops_less_than_under_eager() -> None:
     assert cooperative.moved == eager.moved == cooperative.revoked
     assert eager.revoked > 50 * cooperative.revoked
     assert eager.stopped_partition_seconds > 10 * cooperative.stopped_partition_seconds
+
+
+def whoever_stays(events: list[Event], **more: Any) -> list[str]:
+    outcome = run([*events, Event(500, "rejoin", "app")], members=[MemberGroup("app", ["t"], count=4, **more)])
+    return sorted(owners_at(outcome, 499))
+
+
+TWO, THREE = ["app-00", "app-01"], ["app-00", "app-01", "app-02"]
+GOES: list[tuple[str, list[Event], list[str]]] = [
+    ("scaled in", [Event(60, "scale", "app", count=2), Event(200, "rolling_restart", "app", every=20, down=5)], TWO),
+    ("left", [Event(60, "leave", "app-03"), Event(200, "rolling_restart", "app", every=20, down=5)], THREE),
+    ("crashed", [Event(60, "crash", "app-03"), Event(200, "restart", "app", down=5)], THREE),
+    (
+        "reconfigured",
+        [Event(60, "leave", "app-03"), Event(200, "reconfigure", "app", strategies=["range"], every=20, down=5)],
+        THREE,
+    ),
+    ("left while down", [Event(60, "restart", "app-03", down=30), Event(70, "leave", "app-03")], THREE),
+    ("left before its turn", [Event(60, "rolling_restart", "app", every=20, down=5), Event(110, "leave", "app-03")], THREE),
+    ("scaled in while down", [Event(60, "restart", "app-03", down=30), Event(70, "scale", "app", count=3)], THREE),
+    (
+        "scaled in during a scale-out",
+        [Event(60, "scale", "app", count=8, every=10), Event(75, "scale", "app", count=2, every=10)],
+        TWO,
+    ),
+    (
+        "joined during a scale-in",
+        [Event(60, "scale", "app", count=1, every=10), Event(65, "join", ["app-01", "app-02"])],
+        THREE,
+    ),
+    (
+        "scaled out during a scale-in",
+        [Event(60, "scale", "app", count=1, every=10), Event(65, "scale", "app", count=3, every=10)],
+        THREE,
+    ),
+]
+
+
+@pytest.mark.parametrize(("events", "names"), [case[1:] for case in GOES], ids=[case[0] for case in GOES])
+def test_a_later_leave_join_or_scale_decides_who_stays(events: list[Event], names: list[str]) -> None:
+    assert whoever_stays(events) == names
+
+
+def test_a_scale_in_stops_members_that_have_yet_to_start() -> None:
+    assert whoever_stays([Event(15, "scale", "app", count=2)], every=10) == TWO
+
+
+def test_a_member_that_is_down_for_a_restart_returns_on_time_whatever_is_restarted_or_scaled_meanwhile() -> None:
+    events = [
+        Event(60, "restart", "m-01", down=30),
+        Event(70, "restart", "m", down=60),
+        Event(75, "scale", "m", count=5, every=50),
+    ]
+    outcome = run(events)
+    assert [piece for piece in outcome.ownership if piece.member == "m-01" and 60.1 < piece.start < 100] != []

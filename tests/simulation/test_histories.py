@@ -108,7 +108,7 @@ def test_a_leader_that_believes_what_eager_members_remember_is_found(monkeypatch
     claims = Statement.claims
     remembered: Callable[[Statement, str], Any] = lambda said, _native: claims(said, "eager")  # noqa: E731
     monkeypatch.setattr(Statement, "claims", remembered)
-    assert "not settled" in first_fault("sticky-first", range(400))
+    assert "not settled" in first_fault("sticky-first", range(500))
 
 
 def test_a_planner_that_is_not_sticky_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from counterpoise.errors import SnapshotError
 from counterpoise.snapshot import Group
-from counterpoise.snapshot.describe import describe_parts, looks_like_describe
+from counterpoise.snapshot.describe import describe_parts, looks_like_describe, parts_and_unknown_lags
 
 DATA = Path(__file__).parent.parent / "data" / "describe"
 TEXT = {path.stem: path.read_text() for path in DATA.glob("*.txt")}
@@ -62,6 +62,18 @@ def test_the_members_table_of_3_9_names_no_topics_and_is_refused() -> None:
         read_describe(TEXT["members-3.9.1"])
 
 
+def test_partitions_whose_lag_is_not_shown_are_counted_unless_none_is() -> None:
+    none_shown = TEXT["offsets-3.9.1"].replace(" 60 ", " -  ").replace(" -40 ", " -   ")
+    texts = (TEXT["offsets-3.9.1"], none_shown, TEXT["members-4.3.1"])
+    assert [unknown for text in texts for _, unknown in parts_and_unknown_lags(text)] == [2, 0, 0]
+
+
+def test_the_same_owner_may_be_shown_twice() -> None:
+    (group,) = read_describe(TEXT["offsets-4.3.1"] + TEXT["members-4.3.1"])
+    assert sum(len(held) for member in group.members for held in member.owned.values()) == 6
+    assert group.lag is not None
+
+
 def test_several_groups_stay_apart() -> None:
     second = TEXT["offsets-4.3.1"].replace("order-service", "other-service")
     assert [group.name for group in read_describe(TEXT["offsets-4.3.1"] + second)] == ["order-service", "other-service"]
@@ -96,6 +108,16 @@ WRONG = [
         r"lag\.orders\[0\]: Expected `int` <= ",
     ),
     ("a table without topics", TEXT["offsets-3.9.1"].replace("TOPIC", "TOPICS"), "line 2: a table with PARTITION and"),
+    (
+        "a partition shared by two members",
+        TEXT["members-3.7"].replace("t(2)", "t(1)"),
+        "^line 4: partition 1 of t has two owners, c-1 and c-2: a share group, or several outputs in one text; give one output",
+    ),
+    (
+        "two outputs with another owner in the second",
+        TEXT["offsets-3.9.1"] + TEXT["offsets-3.9.1"].replace("app-5-", "app-9-"),
+        "^line 15: partition 3 of orders has two owners, app-5-.* and app-9-",
+    ),
     ("an assignment of another form", TEXT["members-3.7"].replace("t(2)", "t-2"), "line 4: assignment 't-2' is neither"),
 ]
 

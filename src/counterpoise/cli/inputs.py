@@ -19,7 +19,7 @@ from counterpoise.assignors.registry import check_options, strategies, strategy
 from counterpoise.cli.render import say
 from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SubscriptionWarning
 from counterpoise.extras import pip_install
-from counterpoise.snapshot.describe import describe_parts, looks_like_describe
+from counterpoise.snapshot.describe import looks_like_describe, parts_and_unknown_lags
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.json_text import decoded, json_lines, text_of
 from counterpoise.snapshot.written import WrittenPlan, read_plan
@@ -134,13 +134,17 @@ def read_snapshots(path: str) -> list[Group]:
     if not text.strip():
         raise SnapshotError(f"{path}: empty; a snapshot is a JSON object with topics and members")
     try:
-        is_table = looks_like_describe(text)
-        groups = [Group(**parts) for parts in describe_parts(text)] if is_table else list(read_groups(text))
+        described = parts_and_unknown_lags(text) if looks_like_describe(text) else []
+        groups = [Group(**parts) for parts, _ in described] or list(read_groups(text))
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
     for name, group in named(groups):
         if group.missing_topics:
             say(f"counterpoise: warning: {name}{SubscriptionWarning(group.missing_topics)}", err=True)
+    for (name, _), (_, unknown) in zip(named(groups), described, strict=False):
+        if unknown:
+            which = f"{unknown} {'partition' if unknown == 1 else 'partitions'}"
+            say(f"counterpoise: warning: {name}the text does not show the lag of {which}; it counts as 0", err=True)
     return groups
 
 

@@ -19,7 +19,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.snapshot.checks import counts_of
 from counterpoise.snapshot.parts import Member
 
-__all__ = ["describe_parts", "looks_like_describe"]
+__all__ = ["describe_parts", "looks_like_describe", "parts_and_unknown_lags"]
 
 _NONE = {"-", ""}
 _MAY_BE_BLANK = {"GROUP-INSTANCE-ID", "TARGET-ASSIGNMENT"}
@@ -42,8 +42,14 @@ def looks_like_describe(text: str) -> bool:
 def describe_parts(text: str) -> list[dict[str, Any]]:
     """The arguments of a Group for each group of the text, in the order they appear.
 
-    Raises `SnapshotError` if a row does not fit its header, or the table holds no owners; the message names the line.
+    Raises `SnapshotError` if a row does not fit its header, a partition has two owners, or the table holds no owners; the
+    message names the line.
     """
+    return [parts for parts, _ in parts_and_unknown_lags(text)]
+
+
+def parts_and_unknown_lags(text: str) -> list[tuple[dict[str, Any], int]]:
+    """`describe_parts`, and for each group how many partitions have no lag in the text, although others have one: they get 0."""
     groups: dict[str, _Seen] = {}
     for number, row in _rows(text):
         seen = groups.setdefault(row.get("GROUP", ""), _Seen())
@@ -107,16 +113,24 @@ def _read_row(seen: _Seen, row: dict[str, str]) -> None:
     owner = None if member in _NONE else member
     if "PARTITION" not in row:
         for topic, partition in _assigned(row[_assignment_column(list(row)) or ""]):
-            seen.owners[topic, partition] = owner
+            _own(seen, (topic, partition), owner)
         return
     if row["TOPIC"] in _NONE or row["PARTITION"] in _NONE:
         return
     at = (row["TOPIC"], int(row["PARTITION"]))
     if at[1] < 0:
         raise ValueError(f"partition {at[1]} of {at[0]}; a partition is at least 0")
-    seen.owners[at] = owner
+    _own(seen, at, owner)
     if row.get("LAG", "-") not in _NONE:
         seen.lag[at] = max(int(row["LAG"]), 0)
+
+
+def _own(seen: _Seen, at: tuple[str, int], owner: str | None) -> None:
+    before = seen.owners.get(at)
+    if owner is not None and before not in (None, owner):
+        what = f"partition {at[1]} of {at[0]} has two owners, {before} and {owner}"
+        raise ValueError(f"{what}: a share group, or several outputs in one text; give one output of a consumer group")
+    seen.owners[at] = owner
 
 
 def _assigned(text: str) -> Iterable[tuple[str, int]]:
@@ -133,7 +147,7 @@ def _assigned(text: str) -> Iterable[tuple[str, int]]:
                 yield topic, int(index)
 
 
-def _parts(name: str, seen: _Seen) -> dict[str, Any]:
+def _parts(name: str, seen: _Seen) -> tuple[dict[str, Any], int]:
     topics = counts_of(seen.owners)
     subscribed = sorted({topic for (topic, _), owner in seen.owners.items() if owner is not None})
     owned: dict[str, dict[str, list[int]]] = {member: {} for member in seen.members}
@@ -144,4 +158,5 @@ def _parts(name: str, seen: _Seen) -> dict[str, Any]:
     lag = {topic: [0] * count for topic, count in topics.items()} if seen.lag else {}
     for (topic, partition), behind in seen.lag.items():
         lag[topic][partition] = behind
-    return {"topics": topics, "members": members, "lag": lag or None, "name": name or None}
+    unknown = sum(topics.values()) - len(seen.lag) if lag else 0
+    return {"topics": topics, "members": members, "lag": lag or None, "name": name or None}, unknown

@@ -121,6 +121,8 @@ class Group:
     def from_describe(cls, text: str, name: str | None = None) -> Group:
         """Read what `kafka-consumer-groups --describe` prints: its offsets, or ``--members --verbose`` (docs/snapshot.md).
 
+        A lag that the text does not show counts as 0.
+
         Parameters
         ----------
         text : str
@@ -130,7 +132,8 @@ class Group:
         Raises
         ------
         SnapshotError
-            A line does not fit its header; or `name` is not given and the text has several groups, or it is not among them.
+            A line does not fit its header; a partition has two owners; or `name` is not given and the text has several groups,
+            or it is not among them.
         """
         from counterpoise.snapshot.describe import describe_parts, looks_like_describe
 

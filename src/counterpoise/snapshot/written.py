@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from counterpoise.snapshot.json_text import decoded, fitted
+from counterpoise.errors import SnapshotError
+from counterpoise.snapshot.json_text import decoded, fitted, shown
 from counterpoise.snapshot.names import Assignment
 from counterpoise.snapshot.plan import PLAN_ADVICE, target_in
 
@@ -40,12 +41,14 @@ class _Header(msgspec.Struct):
 def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]]:
     """A plan written as JSON: a whole plan with its strategy, or any that `read_assignment` reads.
 
-    Raises `SnapshotError` if it is neither; the message names the path.
+    Raises `SnapshotError` if it is neither, or its protocol is unknown; the message names the path.
     """
     value = decoded(text, PLAN_ADVICE)
     if not isinstance(value, Mapping) or not isinstance(value.get("strategy"), str):
         return target_in(value)
     found = fitted(value, _Header, "plan", "counterpoise plan --json writes such an object")
+    if found.protocol not in ("eager", "cooperative"):
+        raise SnapshotError(f'plan.protocol: expected "eager" or "cooperative", got {shown(found.protocol)}')
     handed = fitted(found.assignment, Assignment, "plan", PLAN_ADVICE)
     target = handed if found.target is None else fitted(found.target, Assignment, "plan", PLAN_ADVICE)
     return WrittenPlan(found.strategy, found.protocol, found.options, handed, target, found.lag)
