@@ -43,6 +43,7 @@ from counterpoise.pipeline.stored.catalog import Catalog
         (["a", "--report-every", "60"], "--report-every goes with --follow"),
         (["a", "--table-prefix", "t_"], "--table-prefix goes with --into"),
         (["a", "--salt", "s"], "--salt goes with --anonymize"),
+        (["a", "--anonymize", "--salt", ""], "--salt is empty (an unset variable?); give a text, or leave it out"),
         (["a", "--top", "3", "--json"], "--top: text is printed neither with --follow nor with --json"),
         (["a", "--severity", "warning", "--follow"], "--severity: text is printed neither with --follow nor with --json"),
         (["a", "--config", "no-such-file"], "no-such-file: No such file or directory; name a readable file"),
@@ -66,6 +67,13 @@ def test_options_that_do_not_go_together(options: list[str], words: str, tmp_pat
     assert words in result.output
     assert len(result.output.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_salt_in_the_environment_is_ignored_without_anonymize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTERPOISE_SALT", "secret")
+    for options, words in (([], "no-such-folder: no such file or folder"), (["--salt", "s"], "--salt goes with --anonymize")):
+        result = CliRunner().invoke(app, ["audit", "no-such-folder", *options, "--out", str(tmp_path / "out"), "--follow"])
+        assert (result.exit_code, words in result.output) == (2, True), result.output
 
 
 @pytest.mark.parametrize("name", ["SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"])

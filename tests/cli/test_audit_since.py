@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.report import fleet
 
 from counterpoise.cli.app import app
 from counterpoise.pipeline.audit import AuditResult
@@ -80,3 +81,15 @@ def test_the_exit_code_says_whether_there_are_findings_so_severe(
         words = [] if severity is None else ["--fail-on", severity]
         done = CliRunner().invoke(app, ["audit", str(SHOP), "--out", str(tmp_path), "--json", *words])
         assert (severity, done.exit_code) == (severity, code), done.output
+
+
+def test_severity_limits_worst_groups_and_changes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [fleet.finding(1, "bad", "critical"), fleet.finding(2, "fair", "warning")]
+    result = AuditResult(str(tmp_path), fleet.summary({"findings": rows}), ())
+    monkeypatch.setattr("counterpoise.pipeline.audit.audit", lambda *_, **__: result)
+    monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: f"{out}/page.html")
+    before = iter([[], rows] * 2)
+    monkeypatch.setattr("counterpoise.cli.audit_command._findings_of", lambda _: next(before))
+    for words, named in (([], ["bad", "fair"]), (["--severity", "critical"], ["bad"])):
+        done = CliRunner().invoke(app, ["audit", str(SHOP), "--out", str(tmp_path), *words])
+        assert [line.split()[-1] for line in done.stdout.splitlines() if "Moves of" in line] == named * 2, done.output

@@ -18,6 +18,13 @@ from counterpoise.pipeline.capture.recorder import Recorder
     [
         (["--out", "OUT"], "no bootstrap servers: give --bootstrap-server"),
         (["--out", "OUT", "--from-segments", "OUT", "--follow"], "it goes with --out and --json only"),
+        (
+            ["--out", "OUT", "--from-dump", "OUT", "--poll-every", "2"],
+            "--from-dump reads files: it goes with --out and --json only",
+        ),
+        (["--out", "OUT", "--from-dump", "OUT", "--sample-every", "30"], "it goes with --out and --json only"),
+        (["--out", "OUT", "--from-segments", "OUT", "--flush-every", "3"], "it goes with --out and --json only"),
+        (["--out", "OUT", "--from-segments", "OUT", "--from-dump", "OUT"], "it goes with --out and --json only"),
         (["--out", "OUT", "--from-segments", "OUT/none"], "no such folder"),
         (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "OUT/none"], "No such file"),
         (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "BAD"], "isolation.level: expected read_committed or"),

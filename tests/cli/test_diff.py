@@ -129,6 +129,14 @@ def test_in_words_it_has_the_periods_the_fleet_and_what_changed_and_names_are_ha
     assert lines[-1] == "fleet: better; nothing is worse"
 
 
+def test_an_audit_without_records_has_no_period(tmp_path: Path) -> None:
+    one, two = audit(tmp_path / "1", {}), audit(tmp_path / "2", {})
+    summary = json.loads((one / "summary.json").read_text())
+    (one / "summary.json").write_text(json.dumps(summary | {"from": None, "to": None}))
+    lines = run(one, two).stdout.splitlines()
+    assert (lines[0], lines[1][:16]) == ("OUT1: no records", "OUT2: 2026-11-21")
+
+
 def test_a_folder_without_an_audit_is_wrong_use(tmp_path: Path) -> None:
     result = run(audit(tmp_path / "1", {"a": {}}), tmp_path / "2")
     assert result.exit_code == 2

@@ -149,6 +149,8 @@ def test_the_command_prints_a_table_or_a_json_object_per_row(audited: Audited) -
         ("SELECT * FROM rebalance", "QUERY: Catalog Error: "),
         (" ", "QUERY is empty; try "),
         (";", "QUERY is empty; try "),
+        (";\t", "QUERY is empty; try "),
+        ("/* x */", "QUERY is empty; try "),
         ("SELECT * FROM query", "QUERY: Catalog Error: "),
         ("SELECT 1 AS a, 2 AS a", "QUERY: two columns are called 'a'; give one of them another name with AS"),
     ],

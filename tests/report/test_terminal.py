@@ -97,6 +97,23 @@ def test_only_the_first_ones_of_some_severities_are_printed_and_the_others_count
     assert "left out" not in printed(actions)
 
 
+def test_worst_groups_and_changes_are_only_those_of_the_severities() -> None:
+    console = Console(file=io.StringIO(), width=100, force_terminal=False)
+    rows = [fleet.finding(1, "a"), fleet.finding(2, "b", "critical"), fleet.finding(3, "c", "notice")]
+    print_audit(fleet.summary({"findings": rows}, []), console, severities=("critical",))
+    print_changes({"new": rows, "gone": rows[:1]}, console, 1, ("critical",))
+    print_audit(fleet.summary({"findings": rows[:1]}, []), console, severities=("critical",))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    at = lines.index("worst groups")
+    assert lines[at + 1 : at + 4] == [
+        "     critical  b  Moves of b",
+        "3 findings new, 1 finding gone since the last audit",
+        "   + critical  b  Moves of b",
+    ]
+    assert lines.count("worst groups") == 1
+
+
 def test_what_is_new_and_gone_is_a_line_for_each_finding() -> None:
     console = Console(file=io.StringIO(), width=60, force_terminal=False)
     new = [fleet.finding(at, f"g{at}\n") for at in (1, 2, 3)]

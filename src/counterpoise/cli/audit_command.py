@@ -12,6 +12,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from click.core import ParameterSource
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
@@ -89,7 +90,7 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {
 @click.option(
     "--fail-on", "fail_on", type=click.Choice([*_FAIL_ON]), help="Exit code 1 only for findings this severe. Default: notice."
 )
-@click.option("--severity", type=click.Choice([*_FAIL_ON][:3]), help="Print only actions and findings this severe.")
+@click.option("--severity", type=click.Choice([*_FAIL_ON][:3]), help="Print only actions, findings and groups this severe.")
 @click.option("--top", metavar="N", type=click.IntRange(1), help="Print only the first N actions (--verbose: and findings).")
 @click.option("--verbose", is_flag=True, help="Print the actions with their configuration, and all findings.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON instead of words.")
@@ -139,7 +140,10 @@ def command(
     """
     need("audit", "spark,report", "pyspark", "pyarrow", "jinja2")
     context = click.get_current_context()
-    check_together({each.opts[0]: context.params[str(each.name)] for each in context.command.params})
+    given = {each.opts[0]: context.params[str(each.name)] for each in context.command.params}
+    if not anonymize and context.get_parameter_source("salt") is ParameterSource.ENVIRONMENT:
+        given["--salt"] = None  # Exported for other audits
+    check_together(given)
     if bootstrap is not None or properties is not None:
         need("--bootstrap-server", "follow" if following else "live", "confluent_kafka")
     from counterpoise.pipeline.source.scope import AuditScope
@@ -166,9 +170,10 @@ def command(
         click.echo(json.dumps(result.summary | ({} if changes is None else {"since_last_audit": changes})))
     else:
         shown = console()
-        print_audit(result.summary, shown, now if verbose else None, severities=_FAIL_ON[severity or "notice"], most=top)
+        severities = _FAIL_ON[severity or "notice"]
+        print_audit(result.summary, shown, now if verbose else None, severities=severities, most=top)
         if changes is not None:
-            print_changes(changes, shown, None if verbose else top or 5)
+            print_changes(changes, shown, None if verbose else top or 5, severities)
         total = result.summary["findings"]["total"]
         more = "" if verbose or not total else f"; {total:,} findings: in the report, or printed with --verbose"
         folder = join(out, "capture")

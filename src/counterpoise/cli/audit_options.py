@@ -43,6 +43,8 @@ def check_together(given: Mapping[str, Any]) -> None:
         raise OptionError(f"--since {given['--since']}: only last is known; for a time give --from")
     if given["--anonymize"] and live:
         raise OptionError("--anonymize: a capture in OUT would hold all names; record with counterpoise capture")
+    if given["--salt"] == "":
+        raise OptionError("--salt is empty (an unset variable?); give a text, or leave it out for a random salt")
     if given["--anonymize"] and given["--salt"] is None and (given["--follow"] or given["--since"]):
         raise OptionError("--anonymize: the next audit must hash names alike; give --salt too, the same each time")
     for name in _OF_TEXT:

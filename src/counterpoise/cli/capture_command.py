@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from rich.markup import escape
 from rich.status import Status as Line
 
@@ -86,7 +87,9 @@ def command(
     need("capture", "live", "confluent_kafka", "pyarrow")
     if segments is not None or dump is not None:
         named = "--from-dump" if segments is None else "--from-segments"
-        if bootstrap is not None or config is not None or follow or poll or keep_days is not None or (segments and dump):
+        context = click.get_current_context()
+        given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+        if given - {"segments", "dump", "out", "as_json"} or (segments and dump):
             raise OptionError(f"{named} reads files: it goes with --out and --json only")
         found, words = _read_dump(dump, out) if dump is not None else _read_segments(segments or Path(), out)
         _print_read(found, words, out, as_json)

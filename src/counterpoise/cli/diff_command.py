@@ -54,7 +54,8 @@ def command(one: str, two: str, as_json: bool) -> None:
 def _print(found: Mapping[str, Any]) -> None:
     fleet, groups = found["fleet"], found["groups"]
     for name, period in zip(("OUT1", "OUT2"), found["periods"], strict=True):
-        say(f"{name}: {period['from']} to {period['to']}, {period['seconds'] / 3600:,.1f} hours")
+        hours = f"{period['from']} to {period['to']}, {period['seconds'] / 3600:,.1f} hours"
+        say(f"{name}: {hours if period['from'] else 'no records'}")
     rows = [(label, *(_number(fleet[side][name]) for side in ("before", "after"))) for name, label in _FLEET]
     console().print(table_of("", ["fleet", "OUT1", "OUT2"], rows, numeric=["OUT1", "OUT2"]))
     for name in ("new", "gone"):

@@ -49,7 +49,7 @@ _QUALITIES = {
     help="Capacity of a member, by client id or member id, as in its configuration; repeatable. Default: 1.",
 )  # fmt: skip
 @click.option("--timeout", default=10.0, show_default=True, type=FiniteRange(0.001, 3600), help="Seconds for each request.")
-@click.option("--partitions", "each", is_flag=True, help="Add a row per partition.")
+@click.option("--partitions", "each", is_flag=True, help="Add a row per partition; --json always has them.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def command(
     bootstrap_server: str,

@@ -41,7 +41,7 @@ def command(out: str, query: str, as_json: bool) -> None:
 
     try:
         result = connect(out).execute(query)
-        if not query.strip(" \n;"):
+        if result is None:  # No statement: spaces, semicolons and comments only
             raise OptionError('QUERY is empty; try "SELECT * FROM rebalances LIMIT 10"')
         names = [column[0] for column in result.description]
         rows = iter(result.fetchone, None)

@@ -98,8 +98,8 @@ def export_written(
     """Export a plan from a file (``counterpoise plan --json``, or ``{member: {topic: [partitions]}}``), a query per member.
 
     Parameters and result are those of `export_plan`. `group`, `cluster` and `at` are null. Partitions that are not in `reached`
-    start at their first record; a note counts them. Raises `OptionError` if the file has no plan, or assigns a partition to two
-    members.
+    start at their first record; a note counts them. Raises `OptionError` if the file has no plan, assigns a partition to two
+    members, or has a negative partition.
     """
     text = text_of(path.read_bytes, path, OptionError)
     try:
@@ -112,6 +112,8 @@ def export_written(
     owners: dict[Partition, str] = {}
     for name, held in queries.items():
         for topic, partition in pairs(held.items()):
+            if partition < 0:
+                raise OptionError(f"{path}: {name} has partition {partition} of {topic}; give partitions from 0 on")
             other = owners.setdefault((topic, partition), name)
             if other != name:
                 raise OptionError(f"{path}: {topic}-{partition} is given to {other} and to {name}; each partition goes to one")
@@ -163,7 +165,10 @@ def read_previous(path: Path) -> Assignments:
 
 
 def read_offsets(paths: Sequence[Path]) -> Offsets:
-    """``{topic: {partition: offset}}`` in the last line of each file (Spark checkpoints). `OptionError`: another form."""
+    """``{topic: {partition: offset}}`` in the last line of each file (Spark checkpoints).
+
+    Raises `OptionError` if a file has another form, or two files have different offsets of a partition.
+    """
     reached: Offsets = {}
     expected = 'offsets like {"topic": {"0": 42}} are expected on the last line'
     for path in paths:
@@ -173,7 +178,11 @@ def read_offsets(paths: Sequence[Path]) -> Offsets:
         except SnapshotError as error:
             raise OptionError(f"{path}: {error}") from None
         for topic, held in offsets.items():
-            reached.setdefault(topic, {}).update(held)
+            known = reached.setdefault(topic, {})
+            for partition, offset in held.items():
+                if (other := known.setdefault(partition, offset)) != offset:
+                    told = f"{topic}-{partition} ends at {offset}, in another file at {other}"
+                    raise OptionError(f"{path}: {told}; give the newest file of each query only")
     return reached
 
 
@@ -204,11 +213,14 @@ def _starts(
 
 
 def _reach(start: dict[Partition, int], reached: Mapping[str, Mapping[int, int]]) -> list[str]:
-    """Add the offsets that queries reached to `start`; returns a note on partitions with an unknown offset."""
+    """Add the offsets that queries reached to `start`; returns notes on unknown offsets, and on those that are not used."""
     offsets = {(topic, partition): offset for topic, held in reached.items() for partition, offset in held.items()}
     start.update({one: offset for one, offset in offsets.items() if one in start})
     unknown = sum(offset == EARLIEST for offset in start.values())
-    return [f"{unknown} partitions start at their first record (-2): nothing usable is committed"] if unknown else []
+    notes = [f"{unknown} partitions start at their first record (-2): nothing usable is committed"] if unknown else []
+    unused = offsets.keys() - start
+    listed = partition_list(dict(by_topic(unused)))
+    return notes + ([f"offsets of {len(unused)} partitions that are not in the plan are not used: {listed}"] if unused else [])
 
 
 def _query(

@@ -27,8 +27,8 @@ def print_audit(
     # follow; the number of lines has no bound then.
     findings: Iterable[dict[str, Any]] | None = None,
     *,
-    # severities, most: print only actions and findings of these severities, and only the first ones; a line counts those that are
-    # left out
+    # severities: print only actions, findings and worst groups of these. most: print only the first actions and findings; a line
+    # counts those that are left out
     severities: Collection[str] = SEVERITIES,
     most: int | None = None,
 ) -> None:
@@ -36,7 +36,7 @@ def print_audit(
     from rich.padding import Padding
 
     verdict = _plain(headline(summary, period_of(summary, [])).replace("\u00a0", " "), "bold")
-    fleet, worst = _plain(_fleet(summary), "dim"), _worst(summary) if findings is None else []
+    fleet, worst = _plain(_fleet(summary), "dim"), _worst(summary, severities) if findings is None else []
     console.print(verdict, fleet, sep="\n")
     actions, hidden = _chosen(summary["actions"], severities, most)
     taken = sum(len(console.render_lines(text)) for text in (verdict, fleet)) + len(worst) + _NOTES
@@ -69,11 +69,11 @@ def print_audit(
         console.print(_plain(f"left out: {plural(hidden, 'action')}, {plural(more, 'finding')} (--severity, --top)", "dim"))
 
 
-def _worst(summary: dict[str, Any]) -> list[Text]:
-    """The groups with the most important findings, a line each below a heading."""
+def _worst(summary: dict[str, Any], severities: Collection[str]) -> list[Text]:
+    """The groups with the most important findings of these severities, a line each below a heading."""
     found: dict[str, Row] = {}
     for row in summary["findings"]["top"]:
-        if row["accepted_until"] is None:
+        if row["accepted_until"] is None and row["severity"] in severities:
             found.setdefault(group_name(summary, row), row)
     lines = [_plain("worst groups" if found else "", "bold")]
     for name, row in list(found.items())[:_WORST]:
@@ -91,12 +91,14 @@ def _chosen(rows: Iterable[Row], severities: Collection[str], most: int | None) 
     return chosen, len(listed) - len(chosen)
 
 
-def print_changes(changes: Mapping[str, Sequence[Row]], console: Console, most: int | None) -> None:
-    """Print the findings that are new and gone since the last audit, at most some of each."""
+def print_changes(
+    changes: Mapping[str, Sequence[Row]], console: Console, most: int | None, severities: Collection[str] = SEVERITIES
+) -> None:
+    """Print how many findings are new and gone since the last audit, and the first ones of these severities."""
     words = ", ".join(f"{plural(len(rows), 'finding')} {name}" for name, rows in changes.items() if rows)
     console.print(_plain(f"{words or 'no finding is new or gone'} since the last audit", "bold"))
     for sign, rows in zip("+-", changes.values(), strict=True):
-        for row in rows[:most]:
+        for row in _chosen(rows, severities, most)[0]:
             line = f"   {sign} {row['severity']}  {visible(row['group_id'])}  {visible(row['title'])}"
             console.print(_plain(line), no_wrap=True, overflow="ellipsis")
 

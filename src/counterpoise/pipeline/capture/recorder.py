@@ -83,10 +83,10 @@ class Recorder(Recording):
             )
         start = self._cluster.offsets(partitions, "start")
         self._goal = self._cluster.offsets(partitions, "stable" if self._isolation == "read_committed" else "end")
-        if unread := [index for (_, index) in partitions if not (OFFSETS_TOPIC, index) in start.keys() & self._goal.keys()]:
+        if unread := sorted(set(partitions) - (start.keys() & self._goal.keys())):
             raise SourceError(
-                f"{OFFSETS_TOPIC}: partition {unread[0]} has no leader, so its groups cannot be recorded; try again when it has one "
-                "(kafka-topics --describe --unavailable-partitions)"
+                f"{OFFSETS_TOPIC}: partition {unread[0][1]} has no leader, so its groups cannot be recorded; try again when it "
+                "has one (kafka-topics --describe --unavailable-partitions)"
             )
         self._at = {**start, **from_json(folder.records.state)}
         ahead = [partition for partition, at in self._at.items() if at > now.log_end.get(partition, at)]

@@ -116,7 +116,7 @@ class Bucket:
         opened = open_rows(self.parts, self._ends.instants)
         self._add_health(rows, opened)
         counted = committed_partitions(self.parts, stops)
-        lag = {name: (figures, n) for name, figures, n in lag_figures(self.parts, self._ends)}
+        lag = {name: (figures, n) for name, figures, n in lag_figures(self.parts, self._ends.instants)}
         health = dict(health_figures(self.groups, self.parts, opened))
         for name, group in sorted(self.groups.items()):
             for row in changes.change_rows(group.changes, name, end):

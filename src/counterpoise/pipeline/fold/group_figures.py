@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, run_starts
+from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.lag import QUALITIES
-from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.history.fold_state import restore
@@ -125,10 +124,14 @@ def commit_columns(figures: CommitFigures) -> Figures:
     return {"commits": live, "commit_tombstones": dead, **times, "commits_gone": deleted}
 
 
-def lag_figures(parts: PartitionStates, ends: LogEnds) -> Iterator[tuple[str, Figures, int | None]]:
-    """Yield group, columns of `group_report` on the lag at the end, and the number of partitions with a commit."""
+def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, Figures, int | None]]:
+    """Yield group, columns of `group_report` on the lag at the last of `instants`, and the number of partitions with a commit.
+
+    Partitions without a row then are left out: those of deleted topics, without a leader, or without owner and commit. Without
+    samples the newest row of each counts.
+    """
     keys, groups, members, topics = parts.keys, parts.groups, parts.members, parts.topics
-    rows = np.flatnonzero((keys.lag_at != -NEVER) & _is_current(parts, ends))
+    rows = np.flatnonzero(keys.lag_at >= instants[-1] if len(instants) else keys.lag_at != -NEVER)
     rows = rows[np.argsort(keys.group[rows], kind="stable")]
     for start, end in pairwise([*run_starts(keys.group[rows]).tolist(), len(rows)]):
         mine = rows[start:end]
@@ -153,15 +156,3 @@ def lag_figures(parts: PartitionStates, ends: LogEnds) -> Iterator[tuple[str, Fi
             },
             int(np.isin(quality, _WITH_COMMIT).sum()) or None,
         )
-
-
-def _is_current(parts: PartitionStates, ends: LogEnds) -> Bool:
-    """Whether the newest lag of each partition is of the last sample of its log; false without its topic in that of the cluster.
-
-    A partition without a leader has no sample. If its log has a later one, the group neither owns it nor has a commit any more.
-    """
-    log, topics = parts.logs(ends), np.array([topic in ends.topics for topic in parts.topics], np.bool_)
-    if not ends.log:
-        return np.ones(len(log), np.bool_)
-    last = np.where(log[:, 0] < log[:, 1], ends.time[log[:, 1] - 1], -NEVER)
-    return np.asarray(topics[parts.keys.topic] & (parts.keys.lag_at >= last))

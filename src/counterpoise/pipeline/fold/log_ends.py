@@ -35,11 +35,6 @@ class LogEnds:
     life_after: Int64
     is_newest: Bool
 
-    @cached_property
-    def topics(self) -> frozenset[str]:
-        """The topics of the cluster's last sample."""
-        return frozenset(topic for (topic, _), (_, after) in self.log.items() if self.time[after - 1] == self.instants[-1])
-
     def life(self, rows: Int64) -> Int64:
         """The life of each sample."""
         return np.searchsorted(self.life_first, rows, "right") - 1
