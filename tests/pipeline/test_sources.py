@@ -20,7 +20,9 @@ from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
+from counterpoise.pipeline.source import layout
 from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.source.checks import parquet_files
 from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, utc_micros
 from counterpoise.pipeline.storage.files import join, write_bytes
@@ -372,3 +374,18 @@ def test_a_record_that_is_there_twice_is_refused_in_whichever_log_partition_and_
     place = f"log partition {last['partition'][0]} are there more than once, the first at offset {last['offset'][0]}"
     with pytest.raises(CaptureError, match=f"^{where}: 1 records of {place}; drop the repeats"):
         audit(spark, source, tmp_path / "out", strategies=["sticky"])
+
+
+def test_a_first_sample_that_comes_while_a_capture_is_read_is_for_the_next_reader(
+    tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(shop, tmp_path / "c", ignore=shutil.ignore_patterns(layout.ENDS_FILE))
+
+    def then_it_comes(place: str) -> list[str]:
+        found = parquet_files(place)
+        if place.endswith(layout.ENDS_FILE):
+            shutil.copyfile(shop / layout.ENDS_FILE, tmp_path / "c" / layout.ENDS_FILE)
+        return found
+
+    monkeypatch.setattr(layout, "parquet_files", then_it_comes)
+    assert read_capture(tmp_path / "c").files.ends == ()

@@ -37,8 +37,9 @@ def read_capture(source: str | Path) -> Capture:
     if folder is not None:
         ends, topics, aborted = (join(absolute(folder), name) for name in (ENDS_FILE, TOPICS_FILE, ABORTED_FILE))
         small = (file if exists(file) else None for file in (topics, aborted))
-        files = CaptureFiles(files.records, tuple(parquet_files(_resolved(ends))), *small)
-        if exists(ends):
+        has_ends = exists(ends)  # looked at once: a capture that is being recorded may get its first sample now
+        files = CaptureFiles(files.records, tuple(parquet_files(_resolved(ends))) if has_ends else (), *small)
+        if has_ends:
             check_table(ends, files.ends, SAMPLE_TYPES, "samples of log ends")
     return Capture(files, None, tuple(_notes(files, folder)), str(source), n_records)
 
