@@ -38,9 +38,9 @@ _READS = frozenset({"previous_owner", "holder", "capacity", "racks"})
 
 
 def optimal(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
-    """Target owners, int32[P], optimal as those of `counterpoise.solver.engine.solve`, which has the options.
+    """Optimal target owners, int32[P]; options and guarantee are those of `counterpoise.solver.engine.solve`.
 
-    If the protocol is cooperative, the second round plans the same owners.
+    Among optimal owners these are ones that the second round of a cooperative rebalance plans again (`final_owners`).
     """
     from counterpoise.solver.engine import solve
     from counterpoise.solver.equal import common_subscribers

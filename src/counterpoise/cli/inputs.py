@@ -134,16 +134,18 @@ def read_snapshots(path: str) -> list[Group]:
     if not text.strip():
         raise SnapshotError(f"{path}: empty; a snapshot is a JSON object with topics and members")
     try:
-        described = parts_and_unknown_lags(text) if looks_like_describe(text) else []
-        groups = [Group(**parts) for parts, _ in described] or list(read_groups(text))
+        if looks_like_describe(text):
+            read = [(Group(**parts), unknown_lags) for parts, unknown_lags in parts_and_unknown_lags(text)]
+        else:
+            read = [(group, 0) for group in read_groups(text)]
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
-    for name, group in named(groups):
+    groups = [group for group, _ in read]
+    for (name, group), (_, unknown_lags) in zip(named(groups), read, strict=True):
         if group.missing_topics:
             say(f"counterpoise: warning: {name}{SubscriptionWarning(group.missing_topics)}", err=True)
-    for (name, _), (_, unknown) in zip(named(groups), described, strict=False):
-        if unknown:
-            which = f"{unknown} {'partition' if unknown == 1 else 'partitions'}"
+        if unknown_lags:
+            which = f"{unknown_lags} {'partition' if unknown_lags == 1 else 'partitions'}"
             say(f"counterpoise: warning: {name}the text does not show the lag of {which}; it counts as 0", err=True)
     return groups
 

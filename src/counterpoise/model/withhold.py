@@ -36,8 +36,8 @@ def final_owners(problem: Problem, assign: Callable[[Problem], Int32], *, depend
     holder, the first round need not withhold it, and the second round is planned once more.
 
     Guarantee: holds if `assign` keeps all claims wherever one of its plans can, as exact strategies do. For other strategies the
-    second round may move what the first one handed out; then ``assign(problem)`` is returned. Cost: one more plan, two if a
-    partition is given back, none if nothing is withheld.
+    second round may move what the first one handed out; then ``assign(problem)`` is returned, and rounds may differ. Cost: one
+    more plan, two if a partition is given back, none if nothing is withheld.
     `depends_on_kept`: `assign` gives the same plan without the claims that it does not keep. If the first round leaves just the
     claims that are kept, the second round need not be planned.
     """

@@ -131,11 +131,12 @@ def audited_production(out: str | Path, group: str, cluster: str | None = None) 
 
 
 def newest_rows(table: pa.Table) -> pa.Table:
-    """The newest row of each partition, by topic and partition, from one or more rows of `partition_lag` of one group.
+    """The newest row of each partition, sorted by topic and partition; `table` has rows of `partition_lag` of one group.
 
     A partition has no row at the last sample of log ends if it had no leader then, or the group neither owns it nor has a
-    commit. It has an earlier row, if any other partition of its topic is in that sample. Left out are topics that the sample
-    lacks, and rows before a log of the topic ended lower than before, because the topic was recreated then.
+    commit. Then its latest earlier row is returned, if that sample has any partition of its topic. Other topics are left out. If
+    a log ended lower than before, its topic was recreated: earlier rows of the whole topic are left out. Without samples the
+    newest row of each partition is returned. The table must not be empty.
     """
     table = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("at", "ascending")])
     topic = table.column("topic").combine_chunks().dictionary_encode().indices.to_numpy()
@@ -152,7 +153,7 @@ def newest_rows(table: pa.Table) -> pa.Table:
 
 
 def _sampled(table: pa.Table) -> pa.ChunkedArray:
-    """Which rows are those of a sample of log ends; the others are of steps between two samples."""
+    """A mask: true for rows at a sample of log ends, false for rows at a step of the group between two samples."""
     return pc.and_(pc.is_valid(table.column("log_end")), pc.not_equal(table.column("quality"), "interpolated"))
 
 

@@ -180,14 +180,20 @@ def read_offsets(paths: Sequence[Path]) -> Offsets:
         for topic, held in offsets.items():
             known = reached.setdefault(topic, {})
             for partition, offset in held.items():
-                if (other := known.setdefault(partition, offset)) != offset:
-                    told = f"{topic}-{partition} ends at {offset}, in another file at {other}"
-                    raise OptionError(f"{path}: {told}; give the newest file of each query only")
+                other = known.setdefault(partition, offset)
+                if other != offset:
+                    raise OptionError(
+                        f"{path}: {topic}-{partition} ends at {offset}, in another file at {other}; give the newest file of each "
+                        "query only"
+                    )
     return reached
 
 
 def _unsampled(recorded: pa.Table, rows: Sequence[Row]) -> list[str]:
-    """Notes on partitions that the last sample lacks: those that are in the plan, and those that are not."""
+    """Notes on partitions that the last sample lacks: one on those in `rows`, which are planned, one on all others.
+
+    `recorded`: all rows of `partition_lag` of the group.
+    """
     last = max((row["at"] for row in rows if row["log_end"] is not None), default=None)
     earlier = [(row["topic"], row["partition"]) for row in rows if row["log_end"] is not None and row["at"] < last]
     every = set(zip(*(recorded.column(name).to_pylist() for name in ("topic", "partition")), strict=True))
@@ -213,7 +219,10 @@ def _starts(
 
 
 def _reach(start: dict[Partition, int], reached: Mapping[str, Mapping[int, int]]) -> list[str]:
-    """Add the offsets that queries reached to `start`; returns notes on unknown offsets, and on those that are not used."""
+    """Set the offsets in `start` to those that queries reached, where known.
+
+    Returns notes on partitions with an unknown offset, and on offsets of partitions that are not in `start`.
+    """
     offsets = {(topic, partition): offset for topic, held in reached.items() for partition, offset in held.items()}
     start.update({one: offset for one, offset in offsets.items() if one in start})
     unknown = sum(offset == EARLIEST for offset in start.values())

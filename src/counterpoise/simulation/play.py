@@ -36,7 +36,8 @@ class Play:
         self._running: dict[str, Client] = {}
         self._group_of = {name: group for group in scenario.members for name in group.names()}
         self._starts: dict[str, int] = {}
-        # Those that run or have a start scheduled, without those that are to stop. Other scheduled starts and stops do nothing.
+        # Members that run when all scheduled starts and stops are done. A start of another one, or a stop of one of these, is
+        # cancelled: it does nothing when it is due.
         self._wanted = {name for group in scenario.members if group.join_at >= 0 for name in group.names()}
 
     def run(self) -> None:
@@ -44,7 +45,7 @@ class Play:
         for group in self.scenario.members:
             for at, name in enumerate(group.names()):
                 if group.join_at >= 0:
-                    self.world.after(milliseconds(group.join_at + at * group.every), self._start_due, name)
+                    self.world.after(milliseconds(group.join_at + at * group.every), self._start_wanted, name)
         for event in self.scenario.events:
             self.world.after(milliseconds(event.at), getattr(self, f"_do_{event.do}"), event)
         if not self.scenario.duration:
@@ -66,19 +67,19 @@ class Play:
 
     # Clients come and go.
 
-    def _runs(self, name: str) -> bool:
+    def _is_running(self, name: str) -> bool:
         return name in self._running and self._running[name].alive
 
-    def _start_due(self, name: str) -> None:
+    def _start_wanted(self, name: str) -> None:
         if name in self._wanted:
             self._start(name)
 
-    def _stop_due(self, name: str) -> None:
+    def _stop_unwanted(self, name: str) -> None:
         if name not in self._wanted:
             self._stop(name)
 
     def _start(self, name: str, memory: Client | None = None) -> None:
-        if self._runs(name):
+        if self._is_running(name):
             return
         group = self._group_of[name]
         begun = self._starts[name] = self._starts.get(name, -1) + 1
@@ -110,9 +111,9 @@ class Play:
             self.world.after(milliseconds(self.scenario.timing.round_trip), self.coordinator.on_leave, client)
 
     def _restart(self, name: str, down: float) -> None:
-        if self._runs(name):
+        if self._is_running(name):
             self._stop(name)
-            self.world.after(milliseconds(down), self._start_due, name)
+            self.world.after(milliseconds(down), self._start_wanted, name)
 
     def _busy(self, name: str, seconds: float) -> Client | None:
         """Make the client do nothing for so long; the caller schedules what comes after."""
@@ -215,14 +216,14 @@ class Play:
     def _do_scale(self, event: Event) -> None:
         group = next(group for group in self.scenario.members if group.name == event.members)
         wanted = group.names(event.count)
-        running = [name for name in self._running if self._runs(name) and self._group_of[name].name == group.name]
+        running = [name for name in self._running if self._is_running(name) and self._group_of[name].name == group.name]
         self._wanted -= {name for name, its in self._group_of.items() if its.name == group.name}
         self._wanted.update(wanted)
         for at, name in enumerate(name for name in wanted if name not in running):
             self._group_of.setdefault(name, group)
-            self.world.after(milliseconds(at * event.every), self._start_due, name)
+            self.world.after(milliseconds(at * event.every), self._start_wanted, name)
         for at, name in enumerate(name for name in reversed(running) if name not in wanted):
-            self.world.after(milliseconds(at * event.every), self._stop_due, name)
+            self.world.after(milliseconds(at * event.every), self._stop_unwanted, name)
 
     def _do_grow(self, event: Event) -> None:
         self._resize(event.topic, event.partitions, self.scenario.timing.metadata_age)

@@ -22,7 +22,7 @@ from counterpoise.pipeline.capture.series import GRACE_S, Piece, Series
 __all__ = ["DiskSeries"]
 
 _LAST = attrgetter("last")
-"""The order of files. Version 0.9.0 merged files around one that is not merged; also there the newest has the highest number."""
+"""The order of files: by their last append. Ranges that version 0.9.0 wrote may overlap; also then the newest comes last."""
 
 
 class DiskSeries(Series):

@@ -34,13 +34,13 @@ LONG_SPAN_S = 86_400
 GRACE_S = 3_600
 """Replaced files are deleted after this time, because readers may have listed them."""
 FILE_NAME = re.compile(r"(?:^|/)(\d{12})-(\d{12})-(\d+)\.parquet$")
-"""The names of files, also as paths."""
+"""Matches the name of a file, also at the end of a path."""
 STATE_KEY = b"counterpoise.state"
 _ROWS = 65_536
 _ROW_GROUP = 500_000
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Piece:
     """One file of a growing table, by its name."""
 
@@ -55,7 +55,7 @@ class Piece:
 
     @classmethod
     def of(cls, file: str) -> Piece:
-        """The inverse of `name`; accepts a path. Raises `CaptureError` for another name."""
+        """Reads the name of a file, or a path. Raises `CaptureError` if the name has another form."""
         numbers = FILE_NAME.search(file)
         if numbers is None:
             raise CaptureError(f"{file}: was not written by `counterpoise capture --out`; move it away, or give an empty folder")
@@ -110,7 +110,10 @@ class Series(ABC):
         self.state = dict(state)
 
     def merge(self) -> int:
-        """Merge consecutive small files of one level, if there are enough; returns the number of merged files."""
+        """Replace `MERGE_AT` or more consecutive small files of one level by one file of the next level.
+
+        Returns how many files were replaced; 0: there are not enough.
+        """
         for level in sorted({piece.level for piece in self.pieces}):
             # A file in between would lie in the range of the merged one, as if it were replaced, too.
             for small, run in groupby(self.pieces, lambda piece: piece.level == level and not self._closed(piece)):  # noqa: B023

@@ -125,10 +125,10 @@ def commit_columns(figures: CommitFigures) -> Figures:
 
 
 def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, Figures, int | None]]:
-    """Yield group, columns of `group_report` on the lag at the last of `instants`, and the number of partitions with a commit.
+    """Yield group, columns of `group_report` on the lag at the end, and the number of partitions with a commit.
 
-    Partitions without a row then are left out: those of deleted topics, without a leader, or without owner and commit. Without
-    samples the newest row of each counts.
+    Partitions without a row at the last sample, the last of `instants`, are not counted: those of deleted topics, without a
+    leader, or without owner and commit. If there are no samples, the newest row of each partition is counted.
     """
     keys, groups, members, topics = parts.keys, parts.groups, parts.members, parts.topics
     rows = np.flatnonzero(keys.lag_at >= instants[-1] if len(instants) else keys.lag_at != -NEVER)

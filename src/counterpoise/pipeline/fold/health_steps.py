@@ -131,7 +131,7 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
     lag, commit_lag = np.maximum(end - committed, 0), np.maximum(np.where(fresh, end, reached) - committed, 0)
     now, commit = np.stack((clock, lag, committed)), np.stack((committed_at, commit_lag, committed))
     waiting, progress = end - np.maximum(committed, start), fresh | (committed != was_committed)
-    done = end - committed < WAITING
+    done = lag < WAITING
     last_progress = latest(done | progress, np.where(done, now, commit), was.last_progress)
     progress_before = before(last_progress, was.last_progress)
     nobody, other = owner < 0, fresh | (owner != was_owner)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.schemas import TABLES
@@ -62,13 +63,11 @@ def table_files(table: str | Path, manifest: Manifest | None = None) -> list[str
 
 
 def rows_of_group(out: str | Path, table: str, group: str, cluster: str | None = None) -> pa.Table:
-    """The rows of a group in a table of an audit's output folder; none if the table does not have the group.
+    """The rows of a group in a table of an audit's output folder `out`; an empty table if there are none.
 
-    Raises `CaptureError` if the folder is no audit's output, and `OptionError` if several clusters have a group of this name and
-    `cluster` does not say which, or if this cluster has none.
+    Raises `CaptureError` if the folder is no audit's output, and `OptionError` if several clusters have rows of a group of this
+    name and `cluster` is None, or if a given `cluster` has none.
     """
-    import pyarrow.compute as pc
-
     path = join(str(out), "tables", table)
     condition = pc.field("group_id") == group
     if cluster is not None:
