@@ -6,8 +6,8 @@ import numpy as np
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.laws import certify
-from counterpoise.model.problem import Problem
-from counterpoise.solver.bitset.one_block import assign_one_block
+from counterpoise.model.problem import Int32, Problem
+from counterpoise.solver.bitset.one_block import one_block
 
 # A walk to members without slack could end at three of them, while two ceiling slots were left and member 2 was still one short.
 SHORT_AMONG_EXTRAS = Problem(
@@ -19,8 +19,13 @@ SHORT_AMONG_EXTRAS = Problem(
 )
 
 
+def _planned(problem: Problem, *, with_history: bool) -> Int32 | None:
+    block = one_block(problem)
+    return None if block is None else block.assign(problem, with_history=with_history)
+
+
 def test_a_walk_gives_no_more_extras_than_there_are_while_somebody_is_short() -> None:
-    owner = assign_one_block(SHORT_AMONG_EXTRAS, with_history=True)
+    owner = _planned(SHORT_AMONG_EXTRAS, with_history=True)
     assert owner is not None
     assert sorted(np.bincount(owner, minlength=6).tolist()) == [3, 3, 3, 3, 4, 4]
     assert certify(SHORT_AMONG_EXTRAS, owner).sticky
@@ -35,7 +40,7 @@ def test_plans_are_balanced_and_sticky_with_equal_and_with_other_capacities() ->
         start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
         claims, capacity = rng.integers(-1, 8, 30), rng.integers(1, rng.integers(2, 5), 8)
         problem = Problem(8, np.arange(7) * 5, start, np.nonzero(table)[1], claims, capacity=capacity)
-        owner = assign_one_block(problem, with_history=True)
+        owner = _planned(problem, with_history=True)
         if owner is not None:
             taken += 1
             certificate = certify(problem, owner)
@@ -51,7 +56,7 @@ def test_thousands_of_topics_are_taken_if_most_have_subscribers_of_their_own_and
         table = table if of_its_own else table[rng.integers(0, 8, 2500)]
         start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
         problem = Problem(40, np.arange(2501) * 2, start, np.nonzero(table)[1], rng.integers(-1, 40, 5000))
-        owner = assign_one_block(problem, with_history=True)
+        owner = _planned(problem, with_history=True)
         assert (owner is not None) is of_its_own
         if owner is not None:
             certificate = certify(problem, owner)
@@ -69,7 +74,7 @@ def test_hundreds_of_capacities_and_searches_of_many_topics_are_planned_here() -
         for with_history in (False, True):
             claims = rng.integers(-1, members, topics * size) if with_history else None
             problem = Problem(members, np.arange(topics + 1) * size, start, np.nonzero(table)[1], claims, capacity=capacity)
-            owner = assign_one_block(problem, with_history=with_history)
+            owner = _planned(problem, with_history=with_history)
             assert owner is not None
             certificate = certify(problem, owner)
             assert (certificate.balanced, certificate.sticky) == (True, True)

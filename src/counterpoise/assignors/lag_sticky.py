@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from counterpoise.assignors.sticky import optimal
+from counterpoise.assignors.sticky import prepare_optimal
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Assignor, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
 
@@ -50,7 +50,7 @@ def prepare_lag_balance(
     share = _fraction(str(tolerance))
     lag = problem.lag
     if lag is None or not problem.n_members or (counts == "balanced" and not lag.any()):
-        return partial(optimal, racks="ignore")
+        return prepare_optimal(problem, racks="ignore")
     band = 0 if isinstance(counts, str) else counts
     return LagSearch(problem, lag, share, min_lag_gain, band, max_moves).plan
 

@@ -11,14 +11,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Option, Strategy
+from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Assignor, Option, Strategy
 from counterpoise.model.problem import Int32, Problem
 from counterpoise.model.withhold import final_owners
 
 if TYPE_CHECKING:
     from counterpoise.solver.engine import Evenness, History, RackOrder
 
-__all__ = ["CONSTRAINED", "COOPERATIVE_STICKY", "FAIR", "STICKY", "STICKY_FIRST", "optimal"]
+__all__ = ["CONSTRAINED", "COOPERATIVE_STICKY", "FAIR", "STICKY", "STICKY_FIRST", "optimal", "prepare_optimal"]
 
 _OPTIONS = MappingProxyType(
     {
@@ -42,14 +42,21 @@ def optimal(problem: Problem, *, history: History = "prefer", racks: RackOrder =
 
     Among optimal owners these are ones that the second round of a cooperative rebalance plans again (`final_owners`).
     """
-    from counterpoise.solver.engine import solve
+    return prepare_optimal(problem, history=history, racks=racks, evenness=evenness)(problem)
+
+
+def prepare_optimal(
+    problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near"
+) -> Assignor:
+    """`optimal` with these options, for problems that differ from this one only in claims."""
+    from counterpoise.solver.engine import prepare
     from counterpoise.solver.equal import common_subscribers
 
-    plan = partial(solve, history=history, racks=racks, evenness=evenness)
+    plan = prepare(problem, history=history, racks=racks, evenness=evenness)
     if history == "ignore":
-        return plan(problem)
+        return plan
     linear = evenness == "near" and (racks == "ignore" or problem.racks is None) and common_subscribers(problem) is not None
-    return final_owners(problem, plan, depends_on_kept=linear)
+    return partial(final_owners, assign=plan, depends_on_kept=linear)
 
 
 def _constrained(problem: Problem) -> Int32:
@@ -71,6 +78,7 @@ STICKY = Strategy(
     name="sticky",
     protocols=(EAGER,),
     kernel=optimal,
+    prepare=prepare_optimal,
     guarantee="optimal balance, then maximal stickiness, then rack matches; any subscriptions",
     options=_OPTIONS,
     reads=_READS,
@@ -95,6 +103,7 @@ FAIR = replace(
     STICKY,
     name="fair",
     kernel=partial(optimal, history="ignore"),
+    prepare=partial(prepare_optimal, history="ignore"),
     guarantee="optimal balance, then rack matches, whatever was owned before",
     reads=_READS - {"previous_owner", "holder"},
 )
@@ -104,5 +113,6 @@ STICKY_FIRST = replace(
     name="sticky-first",
     protocols=(EAGER, COOPERATIVE),
     kernel=partial(optimal, history="pin"),
+    prepare=partial(prepare_optimal, history="pin"),
     guarantee="valid claims never move; the rest is as balanced as that allows",
 )

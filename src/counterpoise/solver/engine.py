@@ -6,13 +6,15 @@ group with racks or exact evenness).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem
-from counterpoise.solver.bitset.one_block import assign_one_block
+from counterpoise.solver.bitset.one_block import one_block
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
 from counterpoise.solver.equal import assign_equal, common_subscribers
@@ -25,22 +27,14 @@ from counterpoise.solver.flows.transport import ClassAllocation, closed_form, tr
 from counterpoise.solver.history import Claims, claims_of, no_claims
 from counterpoise.solver.racks import rack_classes, rack_costs, racks_matter
 
-__all__ = ["Evenness", "History", "RackOrder", "solve"]
+__all__ = ["Evenness", "History", "RackOrder", "prepare", "solve"]
 
 History: TypeAlias = Literal["prefer", "ignore", "pin"]
 RackOrder: TypeAlias = Literal["after", "before", "ignore"]
 Evenness: TypeAlias = Literal["near", "exact"]
 
 
-def solve(
-    problem: Problem,
-    *,
-    history: History = "prefer",  # Valid claims are kept as far as balance allows, ignored, or never moved
-    racks: RackOrder = "after",  # Rack matches count after stickiness, before it, or not at all
-    # Each topic is spread over members by a rule, or as evenly as the other objectives allow (least sum of squares of the
-    # partitions of a topic on a member). The latter costs a minimum-cost flow over topics x members.
-    evenness: Evenness = "near",
-) -> Int32:
+def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
     """Owners that are optimal in the objectives 1 to 3, each among the plans that are optimal in those before it.
 
     4 and 5 are rules for what is left open. Returns the owners, int32[P]: UNOWNED exactly where nobody subscribes.
@@ -56,17 +50,44 @@ def solve(
        least loaded member, then by id.
     Integers throughout. With few classes O(P) and a handful of small flows; docs/algorithm.md has the proof.
     """
+    return prepare(problem, history=history, racks=racks, evenness=evenness)(problem)
+
+
+def prepare(
+    problem: Problem,
+    *,
+    history: History = "prefer",  # Valid claims are kept as far as balance allows, ignored, or never moved
+    racks: RackOrder = "after",  # Rack matches count after stickiness, before it, or not at all
+    # Each topic is spread over members by a rule, or as evenly as the other objectives allow (least sum of squares of the
+    # partitions of a topic on a member). The latter costs a minimum-cost flow over topics x members.
+    evenness: Evenness = "near",
+) -> Callable[[Problem], Int32]:
+    """`solve` with these options for problems that differ from this one only in claims; the rest is computed once."""
     members = common_subscribers(problem)
     with_racks = racks != "ignore" and racks_matter(problem)
-    if members is not None and not with_racks and evenness == "near":
-        return assign_equal(problem, members, history=history)
-    if not with_racks and evenness == "near" and history != "pin":
-        owner = assign_one_block(problem, with_history=history == "prefer")
-        if owner is not None:
-            return owner
-    classes, match = classify(problem), None
-    if with_racks:
-        classes, match = rack_classes(problem, classes)
+    simple = not with_racks and evenness == "near"
+    if members is not None and simple:
+        return partial(assign_equal, members=members, history=history)
+    block = one_block(problem) if simple and history != "pin" else None
+
+    @cache
+    def classes_and_match() -> tuple[Classes, Bools | None]:
+        classes = classify(problem)
+        return rack_classes(problem, classes) if with_racks else (classes, None)
+
+    def plan(claiming: Problem) -> Int32:
+        owner = None if block is None else block.assign(claiming, with_history=history == "prefer")
+        if owner is None:
+            owner = _solve_by_flows(claiming, *classes_and_match(), history=history, racks=racks, evenness=evenness)
+        return owner
+
+    return plan
+
+
+def _solve_by_flows(
+    problem: Problem, classes: Classes, match: Bools | None, *, history: History, racks: RackOrder, evenness: Evenness
+) -> Int32:
+    """`solve` for any group; classes and `match` are those of `racks.rack_classes`, None if racks do not count."""
     claims = no_claims(problem.n_partitions) if history == "ignore" else claims_of(problem, classes)
     pinned = claims.per_member(problem.n_members) if history == "pin" else None
     task = _task(problem, classes, claims, pinned)

@@ -39,7 +39,7 @@ from counterpoise.solver.classes import subscriber_table
 from counterpoise.solver.flows.quotas import Capacities, quotas_of
 from counterpoise.solver.history import valid_claims
 
-__all__ = ["assign_one_block"]
+__all__ = ["OneBlock", "one_block"]
 
 MANY_TOPICS, CLASS_SAMPLE = 2_000, 1_000
 """More topics are planned here only if the first `CLASS_SAMPLE` topics have at least half as many distinct sets of subscribers.
@@ -63,12 +63,20 @@ are used. If members are not one block, searches would visit far more. Flows cos
 Bools = npt.NDArray[np.bool_]
 
 
-def assign_one_block(problem: Problem, *, with_history: bool) -> Int32 | None:
-    """Owners, int32[P], optimal as those of `engine.solve`; None if `flows` must plan the group.
+@dataclass(frozen=True, slots=True)
+class _BlockQuotas:
+    """Quotas of one block of all members that subscribe."""
 
-    That is so if the members are not one block, or if the group or the search is beyond one of the limits above. The caller makes
-    sure that racks do not count. `with_history`: claims are kept as far as balance allows, or ignored. About O(T M / 64 + P), and
-    T M / 64 for each augmenting path.
+    floor: Int64  # int64[M]
+    members: ByCount  # By their floor, if it is not 0
+    candidates: int  # Set of members that may take one unit more
+    ceiling_slots: int  # How many of the candidates take it
+
+
+def one_block(problem: Problem) -> OneBlock | None:
+    """The group as one block; None if it is surely not one, or beyond one of the limits above: then `flows` must plan it.
+
+    The caller makes sure that racks do not count. About O(T M / 64 + P).
     """
     n_topics, wide = problem.n_topics, width(problem.n_members)
     sparse = len(problem.subscriber) < (FEW_SUBSCRIBERS * n_topics if n_topics > 64 else 1)
@@ -82,43 +90,56 @@ def assign_one_block(problem: Problem, *, with_history: bool) -> Int32 | None:
     if quotas is None or not _fits(subscribers, units, counts, quotas):
         return None
     unsubscribed = None if all(counts) else np.repeat(count == 0, size)
-    if not with_history or int(problem.previous_owner.max(initial=UNOWNED)) < 0:
-        state, left, free = QuotaState(quotas.members.copy(), {}, quotas.candidates, 0, quotas.ceiling_slots), units, None
-        owner = np.full(problem.n_partitions, UNOWNED, np.int32)
-    else:
-        owner = valid_claims(problem)
-        state, free = _quota_state(owner, subscribing, quotas), _free(owner, unsubscribed)
-        left = np.diff(free.searchsorted(problem.topic_start)).tolist()
-    share = [-(-n // members) if n else 0 for n, members in zip(left, counts, strict=True)]
-    if _too_much(share, state):
-        return None
-    work = VISITS_PER_TOPIC * n_topics + EXTRA_VISITS + sum(units) // UNITS_PER_VISIT
-    allocation = Allocation(subscribers, left, share, state, fresh=free is None, work=work)
-    waiting = allocation.fill_least_loaded([topic for topic in count.argsort(kind="stable").tolist() if left[topic]])
-    if allocation.slack and not _floors_possible(problem, size, count, quotas.floor):
-        return None
-    allocation.reroute(waiting)
-    allocation.fill_ceiling(waiting)
-    if allocation.work < 0:
-        return None
-    if state.excess or any(allocation.left):
-        if not _hand_over(problem, allocation, owner, state.excess, work):
-            return None
-        free = None
-    if free is None:
-        free = _free(owner, unsubscribed)
-    owner[free] = members_of([layer for layers in allocation.assigned for layer in layers], problem.n_members)
-    return owner
+    return OneBlock(subscribers, size, count, units, subscribing, quotas, unsubscribed)
 
 
 @dataclass(frozen=True, slots=True)
-class _BlockQuotas:
-    """Quotas of one block of all members that subscribe."""
+class OneBlock:
+    """A group as one block: what does not depend on claims."""
 
-    floor: Int64  # int64[M]
-    members: ByCount  # By their floor, if it is not 0
-    candidates: int  # Set of members that may take one unit more
-    ceiling_slots: int  # How many of the candidates take it
+    subscribers: list[int]  # Per topic, the set of its subscribers
+    size: Int64  # int64[T]: partitions
+    count: Int64  # int64[T]: subscribers
+    units: list[int]  # Per topic, the units to assign
+    subscribing: int  # Set of members that subscribe to a topic with partitions
+    quotas: _BlockQuotas
+    unsubscribed: Bools | None  # bool[P]: partitions of topics without subscribers; None: there are none
+
+    def assign(self, problem: Problem, *, with_history: bool) -> Int32 | None:
+        """Owners, int32[P], optimal as those of `engine.solve`; None if `flows` must plan the group.
+
+        That is so if the members are not one block, or if the search is beyond one of the limits above. `problem` is that of
+        `one_block`, or has other claims. `with_history`: claims are kept as far as balance allows, or ignored. About
+        O(T M / 64 + P), and T M / 64 for each augmenting path.
+        """
+        quotas, units, subscribers, n_topics = self.quotas, self.units, self.subscribers, problem.n_topics
+        if not with_history or int(problem.previous_owner.max(initial=UNOWNED)) < 0:
+            state, left, free = QuotaState(quotas.members.copy(), {}, quotas.candidates, 0, quotas.ceiling_slots), units, None
+            owner = np.full(problem.n_partitions, UNOWNED, np.int32)
+        else:
+            owner = valid_claims(problem)
+            state, free = _quota_state(owner, self.subscribing, quotas), _free(owner, self.unsubscribed)
+            left = np.diff(free.searchsorted(problem.topic_start)).tolist()
+        share = [-(-n // members) if n else 0 for n, members in zip(left, self.count.tolist(), strict=True)]
+        if _too_much(share, state):
+            return None
+        work = VISITS_PER_TOPIC * n_topics + EXTRA_VISITS + sum(units) // UNITS_PER_VISIT
+        allocation = Allocation(subscribers, left, share, state, fresh=free is None, work=work)
+        waiting = allocation.fill_least_loaded([topic for topic in self.count.argsort(kind="stable").tolist() if left[topic]])
+        if allocation.slack and not _floors_possible(problem, self.size, self.count, quotas.floor):
+            return None
+        allocation.reroute(waiting)
+        allocation.fill_ceiling(waiting)
+        if allocation.work < 0:
+            return None
+        if state.excess or any(allocation.left):
+            if not _hand_over(problem, allocation, owner, state.excess, work):
+                return None
+            free = None
+        if free is None:
+            free = _free(owner, self.unsubscribed)
+        owner[free] = members_of([layer for layers in allocation.assigned for layer in layers], problem.n_members)
+        return owner
 
 
 def _block_quotas(capacity: Int64, subscribing: int, units: int) -> _BlockQuotas | None:

@@ -10,7 +10,7 @@ a plan within the limit that keeps all claims; then the first round returns that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,7 @@ import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import final_owners, withhold
-from counterpoise.solver.engine import solve
+from counterpoise.solver.engine import prepare, solve
 from counterpoise.solver.history import valid_claims
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.counts import balanced_quotas, band_slack, raise_to_least, release_excess, remaining_slack
@@ -98,6 +98,11 @@ class LagSearch:
     def _balanced(self) -> list[int]:
         """A balanced plan that depends on no claim."""
         return list(solve(self.problem, history="ignore", racks="ignore").tolist())
+
+    @cached_property
+    def _sticky(self) -> Callable[[Problem], Int32]:
+        """Balanced plans that keep as many claims as any, for this group with any claims."""
+        return prepare(self.problem, racks="ignore")
 
     def _counted(self, owner: list[int]) -> list[int]:
         return list(np.bincount(np.array(owner) + 1, minlength=self.problem.n_members + 1)[1:].tolist())
@@ -228,8 +233,7 @@ class LagSearch:
 
     def _target(self, claims: list[int]) -> list[int]:
         """Owners in a balanced plan that keeps as many of the claims as any."""
-        problem = self.problem.replace(previous_owner=np.array(claims, np.int32))
-        return list(solve(problem, racks="ignore").tolist())
+        return list(self._sticky(self.problem.replace(previous_owner=np.array(claims, np.int32))).tolist())
 
     def _completed(self, claims: list[int], limit: list[int]) -> PlanState:
         """A plan that moves claims only for counts: construction, then local search with all claims that stayed fixed."""
