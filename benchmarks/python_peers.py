@@ -126,9 +126,10 @@ def _owners(topics: Mapping[str, int], plan: Mapping[str, Any]) -> Int32:
 def _time(surface: Surface, owners_file: Path, seconds: float, most_runs: int) -> None:
     spent, run = 0.0, 0
     while run < most_runs and (run < 3 or spent < seconds):
-        gc.collect()
-        before = _resident() if run == 0 else 0
+        before = 0
         if run == 0:
+            gc.collect()
+            before = _resident()
             _say(surface=surface.name, begins=True)
         cpu_start, start = time.thread_time(), time.perf_counter()
         result = surface.run()

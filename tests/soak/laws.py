@@ -20,6 +20,7 @@ from counterpoise.laws.rounds import idempotent, same_target, two_rounds
 from counterpoise.model.problem import Problem
 from counterpoise.planning.lead import lead
 from counterpoise.snapshot.joined import JoinMember, join_problem
+from counterpoise.solver.engine import Prepared
 from counterpoise.wire.consumer_protocol import Subscription, decode_assignment, encode_subscription
 from counterpoise.wire.topic_lists import TopicIndex
 from tests.planning.join import join
@@ -33,7 +34,7 @@ LAWS = {**dict.fromkeys(("range", "roundrobin", "lag"), ("valid", "complete")), 
 FIELDS = ("topic_start", "subscriber_start", "subscriber", "previous_owner", "holder", "capacity", "static_rank", "lag")
 TABLES = ("model.assemble.DENSE_CELLS", "model.claims.DENSE_CELLS", "solver.history.DENSE_CELLS")
 PURE = (
-    "solver.engine.prepare",  # and the functions that it returns
+    "solver.engine.prepare",  # and the plans of what it returns
     *("laws.audit.certify", "planning.assign.certify"),
     *("laws.names.lag_report", "laws.lag_law.lag_report", "planning.assign.lag_report"),
 )
@@ -166,8 +167,8 @@ def computed_once() -> Iterator[None]:
             if key not in known:
                 known[key] = real(*arguments, **options)
             found = known[key]
-            if callable(found):
-                return once(found)
+            if isinstance(found, Prepared):
+                return Prepared(once(found.plan), found.linear)
             return found.copy() if isinstance(found, np.ndarray) else found
 
         return call

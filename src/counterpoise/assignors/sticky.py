@@ -50,13 +50,11 @@ def prepare_optimal(
 ) -> Assignor:
     """`optimal` with these options, for problems that differ from this one only in claims."""
     from counterpoise.solver.engine import prepare
-    from counterpoise.solver.equal import common_subscribers
 
-    plan = prepare(problem, history=history, racks=racks, evenness=evenness)
+    prepared = prepare(problem, history=history, racks=racks, evenness=evenness)
     if history == "ignore":
-        return plan
-    linear = evenness == "near" and (racks == "ignore" or problem.racks is None) and common_subscribers(problem) is not None
-    return partial(final_owners, assign=plan, depends_on_kept=linear)
+        return prepared.plan
+    return partial(final_owners, assign=prepared.plan, depends_on_kept=prepared.linear)
 
 
 def _constrained(problem: Problem) -> Int32:

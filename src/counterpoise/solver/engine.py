@@ -27,7 +27,7 @@ from counterpoise.solver.flows.transport import ClassAllocation, closed_form, tr
 from counterpoise.solver.history import Claims, claims_of, no_claims
 from counterpoise.solver.racks import rack_classes, rack_costs, racks_matter
 
-__all__ = ["Evenness", "History", "RackOrder", "prepare", "solve"]
+__all__ = ["Evenness", "History", "Prepared", "RackOrder", "prepare", "solve"]
 
 History: TypeAlias = Literal["prefer", "ignore", "pin"]
 RackOrder: TypeAlias = Literal["after", "before", "ignore"]
@@ -50,7 +50,15 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
        least loaded member, then by id.
     Integers throughout. With few classes O(P) and a handful of small flows; docs/algorithm.md has the proof.
     """
-    return prepare(problem, history=history, racks=racks, evenness=evenness)(problem)
+    return prepare(problem, history=history, racks=racks, evenness=evenness).plan(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """`solve` for a group with any claims."""
+
+    plan: Callable[[Problem], Int32]
+    linear: bool  # Whether `equal` plans it: then claims that a plan does not keep do not change it
 
 
 def prepare(
@@ -61,13 +69,13 @@ def prepare(
     # Each topic is spread over members by a rule, or as evenly as the other objectives allow (least sum of squares of the
     # partitions of a topic on a member). The latter costs a minimum-cost flow over topics x members.
     evenness: Evenness = "near",
-) -> Callable[[Problem], Int32]:
+) -> Prepared:
     """`solve` with these options for problems that differ from this one only in claims; the rest is computed once."""
     members = common_subscribers(problem)
     with_racks = racks != "ignore" and racks_matter(problem)
     simple = not with_racks and evenness == "near"
     if members is not None and simple:
-        return partial(assign_equal, members=members, history=history)
+        return Prepared(partial(assign_equal, members=members, history=history), linear=True)
     block = one_block(problem) if simple and history != "pin" else None
 
     @cache
@@ -81,7 +89,7 @@ def prepare(
             owner = _solve_by_flows(claiming, *classes_and_match(), history=history, racks=racks, evenness=evenness)
         return owner
 
-    return plan
+    return Prepared(plan, linear=False)
 
 
 def _solve_by_flows(

@@ -132,8 +132,8 @@ def test_a_group_that_changes_its_protocol_is_migrated() -> None:
 def test_commits_are_written_when_they_change() -> None:
     history = PolledHistory()
 
-    def told(now: int, **offsets: int) -> list[tuple[str, int | None, int | None]]:
-        commits = {("t", int(name[1:])): (offset, -1, "m") for name, offset in offsets.items()}
+    def told(now: int, **offsets: int | None) -> list[tuple[str, int | None, int | None]]:
+        commits = {("t", int(name[1:])): None if offset is None else (offset, -1, "m") for name, offset in offsets.items()}
         found = []
         for key, value in history.changes([group(commits=commits)], IDS, now):
             record: Any = decode_record(key, value)
@@ -145,6 +145,7 @@ def test_commits_are_written_when_they_change() -> None:
 
     assert told(1, p0=5, p1=6) == [("p0", 5, 1), ("p1", 6, 1)]
     assert told(2, p0=5, p1=7) == [("p1", 7, 2)]
+    assert told(2, p0=None, p1=7) == []  # that of p0 could not be read
     assert told(3, p1=7) == [("p0", None, None)]
     assert told(4, p1=7) == []
     assert history.changes([group(commits=None)], IDS, 5) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -43,7 +43,8 @@ class SeenGroup:
     stable: bool  # Whether the group was not rebalancing: only then the assignments of its members are known
     assignor: str
     members: tuple[SeenMember, ...]  # Sorted by id
-    commits: dict[Partition, Committed] | None = None  # Topic and partition -> commit; None: it could not be read
+    # Topic and partition -> commit, None: it could not be read; None: no commit of the group could be read
+    commits: Mapping[Partition, Committed | None] | None = None
 
 
 @dataclass
@@ -75,34 +76,39 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
     for first in range(0, len(names), BATCH):
         part = names[first : first + BATCH]
         described = cluster.request(partial(cluster.admin.describe_consumer_groups, part, request_timeout=TIMEOUT_S), "groups")
-        read = partial(cluster.admin.list_consumer_group_offsets, request_timeout=TIMEOUT_S)
-        commits = {name: cluster.request(partial(read, [ConsumerGroupTopicPartitions(name)]), name)[name] for name in part}
+        ask = partial(cluster.admin.list_consumer_group_offsets, request_timeout=TIMEOUT_S)
+        commits = {name: cluster.request(partial(ask, [ConsumerGroupTopicPartitions(name)]), name)[name] for name in part}
         for name in part:
             about = requests.answer(described[name], f"group {name}: cannot describe it")
             if about is None or about.state is ConsumerGroupState.DEAD:
                 continue
             offsets = requests.answer(commits[name], f"group {name}: cannot read its commits")
-            poll.groups.append(_group(about, None if offsets is None else offsets.topic_partitions))
+            read = None if offsets is None else {(each.topic, each.partition): each for each in offsets.topic_partitions}
+            unread = [each for each in (read or {}).values() if each.error is not None]
+            if unread:
+                where = f"{len(unread)} partition(s), first {unread[0].topic} {unread[0].partition}"
+                poll.faults.append(
+                    f"group {name}: cannot read commits of {where} ({cluster.settings.hidden(unread[0].error.str())})"
+                )
+            poll.groups.append(_group(about, read))
     return poll
 
 
-def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:
+def _group(about: Any, offsets: Mapping[Partition, Any] | None) -> SeenGroup:
     modern = about.type is ConsumerGroupType.CONSUMER
     commits = None
     if offsets is not None:
-        known = [each for each in offsets if each.error is None and each.offset >= 0]
-        commits = {
-            (each.topic, each.partition): (
-                each.offset,
-                -1 if each.leader_epoch is None else each.leader_epoch,
-                each.metadata or "",
-            )
-            for each in known
-        }
+        commits = {at: _commit(each) for at, each in offsets.items() if each.error is not None or each.offset >= 0}
     members = sorted((_member(each, modern) for each in about.members), key=lambda member: member.member_id)
     # A KIP-848 group has a target at any time, also before its members have reached it.
     stable = modern or about.state in STABLE_STATES
     return SeenGroup(about.group_id, modern, stable, about.partition_assignor or "", tuple(members), commits)
+
+
+def _commit(at: Any) -> Committed | None:
+    if at.error is not None:
+        return None
+    return at.offset, -1 if at.leader_epoch is None else at.leader_epoch, at.metadata or ""
 
 
 def _member(member: Any, modern: bool) -> SeenMember:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import itemgetter
 
 from counterpoise.pipeline.capture.group_poll import Committed, SeenGroup, SeenMember
 from counterpoise.wire.consumer_protocol import (
@@ -117,11 +118,14 @@ class PolledHistory:
         target = TargetAssignmentMetadataValue(assignment_epoch=epoch)
         return [*changes, (encode_key(kind, GroupKey(group.group_id)), encode_value(kind, target, 0))]
 
-    def _commits(self, name: str, commits: Mapping[Partition, Committed], now_ms: int) -> Iterator[Change]:
+    def _commits(self, name: str, commits: Mapping[Partition, Committed | None], now_ms: int) -> Iterator[Change]:
         seen = set()
-        for (topic, partition), (offset, epoch, metadata) in sorted(commits.items()):
+        for (topic, partition), commit in sorted(commits.items(), key=itemgetter(0)):
             key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey(name, topic, partition))
             seen.add(key)
+            if commit is None:  # it could not be read, so it may still be what it was
+                continue
+            offset, epoch, metadata = commit
             value = OffsetCommitValue(offset=offset, leader_epoch=epoch, metadata=metadata, commit_timestamp=now_ms)
             before = self._read(key)
             if isinstance(before, OffsetCommitValue) and replace(before, commit_timestamp=now_ms) == value:

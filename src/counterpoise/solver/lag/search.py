@@ -102,7 +102,7 @@ class LagSearch:
     @cached_property
     def _sticky(self) -> Callable[[Problem], Int32]:
         """Balanced plans that keep as many claims as any, for this group with any claims."""
-        return prepare(self.problem, racks="ignore")
+        return prepare(self.problem, racks="ignore").plan
 
     def _counted(self, owner: list[int]) -> list[int]:
         return list(np.bincount(np.array(owner) + 1, minlength=self.problem.n_members + 1)[1:].tolist())
