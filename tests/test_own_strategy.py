@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from counterpoise.assignors import registry
-from counterpoise.assignors.strategy import COOPERATIVE, EAGER, EVERYTHING, Strategy
+from counterpoise.assignors.strategy import COOPERATIVE, EAGER, EVERYTHING, Assignor, Strategy
 from counterpoise.errors import OptionError
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem
 from counterpoise.testing import check_strategy, random_problem
@@ -161,6 +161,16 @@ def in_one_array(problem: Problem) -> Int32:
     return _ARRAY[: problem.n_partitions]
 
 
+def remembered(_: Problem) -> Assignor:
+    plans: list[Int32] = []
+
+    def plan(problem: Problem) -> Int32:
+        plans.append(kept(problem))
+        return plans[0]
+
+    return plan
+
+
 calls = iter(range(10**9))
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -175,6 +185,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "complete": ({"kernel": missing}, "complete: "),
     "reads": ({"kernel": kept}, "reads: the plan depends on previous_owner, which Strategy.reads does not list"),
     "prepare": ({"kernel": kept, "reads": EVERYTHING, "prepare": lambda problem: lambda _: kept(problem)}, "prepare: "),
+    "prepare, shared": ({"kernel": kept, "reads": EVERYTHING, "prepare": remembered}, "prepare: "),
     "two-rounds": (
         {"kernel": flipped, "reads": EVERYTHING, "protocols": (COOPERATIVE,)},
         "two-rounds: round two revokes ",

@@ -141,3 +141,18 @@ def test_a_folder_without_an_audit_is_wrong_use(tmp_path: Path) -> None:
     result = run(audit(tmp_path / "1", {"a": {}}), tmp_path / "2")
     assert result.exit_code == 2
     assert "run `counterpoise audit SOURCE --out" in result.output
+
+
+def test_a_finding_that_became_more_severe_is_new(tmp_path: Path) -> None:
+    one, two = (audit(tmp_path / kind, {"a": CALM}, [fleet.finding(1, "a", kind)]) for kind in ("notice", "critical"))
+    found, code = compared(one, two)
+    assert ([row["severity"] for row in found["findings"]["new"]], found["findings"]["gone"], code) == (["critical"], [], 1)
+    assert compared(two, one)[0]["findings"] == {"new": [], "gone": []}
+
+
+def test_groups_are_named_by_cluster_if_one_of_the_audits_has_several(tmp_path: Path) -> None:
+    one, two = (audit(tmp_path / name, {"a": CALM}, [fleet.finding(1, "a")]) for name in ("1", "2"))
+    summary = json.loads((two / "summary.json").read_text())
+    (two / "summary.json").write_text(json.dumps(summary | {"clusters": ["default", "west"]}))
+    found, code = compared(one, two)
+    assert (found["groups"], found["findings"], code) == ({"new": [], "gone": [], "changed": []}, {"new": [], "gone": []}, 0)

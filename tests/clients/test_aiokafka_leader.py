@@ -101,6 +101,20 @@ def test_partitions_that_come_while_a_plan_is_made_are_in_it(monkeypatch: pytest
     assert [sum(each.loads.values()) for each in plans] == [2, 3]
 
 
+def test_topics_that_change_with_every_plan_do_not_keep_the_group_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, plans = Answer({"t": 2}), []
+
+    def grows(*given: Any) -> Any:
+        answer.topics["t"] += 1
+        plans.append(lead_group(*given))
+        return plans[-1]
+
+    monkeypatch.setattr(leader_side, "lead_group", grows)
+    given, _ = led_while_ticking(*ready(StickyAssignor(), answer), threading.Event())
+    assert decode_assignment(given["m0"]).partitions == (("t", (0, 1, 2, 3)),)
+    assert len(plans) == 3
+
+
 def test_an_error_of_a_plan_reaches_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> Any:
         raise ZeroDivisionError

@@ -12,7 +12,7 @@ from counterpoise.assignors.registry import strategies
 from counterpoise.clients.leader_side import group_to_lead, lead_group
 from counterpoise.clients.member_side import MemberSide
 from counterpoise.clients.own_fields import capacity_of, with_capacity
-from counterpoise.errors import OptionError
+from counterpoise.errors import OptionError, SnapshotError
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.planning.lead import Lead
 from counterpoise.snapshot.joined import JoinMember
@@ -36,6 +36,11 @@ def led_by(name: str, capacities: dict[str, int], *, cooperative: bool) -> Lead:
     members = joining(name, capacities, cooperative=cooperative)
     given = group_to_lead(name, CLUSTER, members, group="g", generation=8, patience_s=None)
     return lead_group(given, {}, lambda topics, patience_s: LAG)  # noqa: ARG005 - called by position
+
+
+def test_of_metadata_that_cannot_be_read_the_member_is_named() -> None:
+    with pytest.raises(SnapshotError, match=r"member 'bad', metadata: .*; it is no ConsumerProtocolSubscription"):
+        group_to_lead("sticky", CLUSTER, [JoinMember("bad", b"\0\1\0", None)], group="g", generation=8, patience_s=None)
 
 
 @pytest.mark.parametrize("name", strategies())

@@ -228,6 +228,15 @@ def test_what_has_been_committed_is_not_committed_again(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_the_same_offset_is_committed_again_after_a_rebalance(module: str) -> None:
+    """The topic may be a new one of that name, for which the group has no offset."""
+    calls = Calls(module, sync=True)
+    listener = calls.listener()
+    assert [asyncio.run(commits(listener, [6])) for _ in range(2)] == [[True], [True]]
+    assert [each for each in calls.seen if each[0] == "commit"] == [("commit", {0: 7})] * 2
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
 @pytest.mark.parametrize(
     ("fails", "said"),
     [

@@ -133,6 +133,15 @@ def test_a_departed_holder_keeps_nobody_waiting() -> None:
     assert [fault.law for fault in withheld(problem, target, np.array([UNOWNED, 0], np.int32))] == ["withheld"]
 
 
+def test_what_nobody_holds_does_not_wait_whatever_the_target_is() -> None:
+    """A first round of which the target is not known is its own target."""
+    problem = problem_of([2, 1], [[0, 1], []], 2, [0, UNOWNED, UNOWNED])
+    nobody = np.full(3, UNOWNED, np.int32)
+    assert [fault.law for fault in withheld(problem, nobody, nobody)] == ["withheld"]
+    held = problem_of([2, 1], [[0, 1], []], 2, [0, 1, UNOWNED])
+    assert withheld(held, nobody, nobody) == []
+
+
 def test_audit_reports_the_laws_asked_for() -> None:
     """An unbalanced plan fails `balanced`; asked only for `sticky` it says why that cannot be proven."""
     problem = problem_of([4], [[0, 1]], 2, [0, 0, 0, 0])

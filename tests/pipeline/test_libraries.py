@@ -11,7 +11,7 @@ from counterpoise.pipeline.records.libraries import leader_library, library_of
 from counterpoise.wire.consumer_protocol import decode_subscription
 
 NULL_RACK, EMPTY_RACK = b"...\xff\xff", b"...\x00\x00"
-NO_GENERATION = b"\xff\xff\xff\xff"
+NO_GENERATION = NULL = b"\xff\xff\xff\xff"
 LISTED = b"\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x00"
 
 
@@ -29,6 +29,12 @@ LISTED = b"\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x00"
         ("range", NULL_RACK, 3, b"something", "unknown"),
         ("sticky", NULL_RACK, 3, b"something", "unknown"),
         ("cooperative-sticky", b"...", 1, b"something", "unknown"),
+        ("range", b"..." + NULL, 1, None, "kafka-go"),
+        ("roundrobin", b"..." + NULL, 1, None, "kafka-go"),
+        ("rack-affinity", b"...\x00\x01a", 1, b"a", "kafka-go"),
+        ("range", b"..." + NULL + b"\x00\x00\x00\x00", 1, None, "java"),
+        ("cooperative-sticky", b"..." + NO_GENERATION, 1, NO_GENERATION, "java"),
+        ("rack-affinity", NULL_RACK, 3, b"a", "unknown"),
         ("cooperative-sticky", b"...\x00\x01a", 3, LISTED + b"\x00\x00\x00\x05", "unknown"),
         ("sticky", b"...", 0, LISTED + b"\x00\x00\x00\x05", "unknown"),
         ("failover", b"...", 0, b"", "unknown"),

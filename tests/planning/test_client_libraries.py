@@ -85,6 +85,8 @@ def test_who_cannot_cooperate_makes_the_group_eager_and_the_slowest_library_coun
         (["aiokafka", "kafka-python", "kafka-python or aiokafka"], {"sticky"}),
         (["aiokafka", "librdkafka"], set()),
         (["unknown"], {"sticky"}),
+        (["kafka-go"], set()),
+        (["java", "kafka-go"], set()),
         (["java", "unknown"], {"sticky"}),
     ],
 )

@@ -47,3 +47,13 @@ def test_last_tuesday_with_cooperative_sticky() -> None:
 def test_a_group_without_consumers_cannot_be_replayed(group: str) -> None:
     with pytest.raises(ScenarioError, match="no generation of consumers"):
         recorded(GROUPS[group], name=group)
+
+
+def test_generations_of_streams_and_connect_are_no_consumers() -> None:
+    rows = GROUPS["order-service"]
+    with pytest.raises(ScenarioError, match="no generation of consumers"):
+        recorded([{**row, "protocol": "stream"} for row in rows])
+    planned = [row for row in rows if row["members"]]
+    other = {**planned[1], "protocol_type": "connect", "members": [{**planned[1]["members"][0], "member_id": "worker"}]}
+    past = recorded([other if row is planned[1] else row for row in rows])
+    assert past.generations == 5

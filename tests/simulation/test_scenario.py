@@ -53,6 +53,7 @@ WRONG_EVENTS: list[tuple[dict[str, Any], str]] = [
     ({"do": "join", "members": "m", "at": 1e300}, "at: 1e+300; at most"),
     ({"do": "scale", "members": "m", "count": 10**9}, "count: 1000000000; at most 100000 can be simulated"),
     ({"do": "grow", "topic": "t", "partitions": 10**9}, "partitions: 1000000000; at most 10000000 can be simulated"),
+    ({"do": "scale", "members": ["m"], "count": 1}, "members: ['m'] is no member group; scale takes the name of one"),
     ({"do": "scale", "members": "m-00", "count": 1}, "members: 'm-00' is no member group"),
     ({"do": "grow", "topic": "u", "partitions": 3}, "topic: 'u' is no topic of the scenario"),
     ({"do": "grow", "topic": "t", "partitions": 4}, "partitions: t has 4 then; a topic only grows"),
@@ -154,3 +155,30 @@ def test_a_group_that_never_comes_to_rest_is_reported_and_a_duration_ends_it() -
     with pytest.raises(ScenarioError, match=r"^after \d+ s and 1160 generations the group has not settled: "):
         simulate(scenario, ["sticky"])
     assert simulate(replace(scenario, duration=120.0), ["sticky"])["sticky"].duration == 120
+
+
+def played(*events: dict[str, Any], strategy: str = "sticky", **member: Any) -> Any:
+    about = {"name": "m", "topics": ["t"], "count": 1} | member
+    scenario = {"name": "s", "topics": {"t": 12, "u": 4}, "members": [about], "events": list(events)}
+    return simulate(read_scenario(json.dumps(scenario), toml=False), [strategy])[strategy]
+
+
+def test_a_group_of_one_member_that_was_scaled_out_is_restarted_as_a_whole() -> None:
+    more, restart = {"at": 60, "do": "scale", "members": "m", "count": 4}, {"at": 200, "do": "restart", "members": "m"}
+    names = played(more, restart).member_names
+    assert sorted(names) == sorted([*["m"] * 2, *[f"m-0{at}" for at in (1, 2, 3)] * 2])
+
+
+def test_members_that_are_added_are_configured_as_the_group_is_by_then() -> None:
+    more = {"at": 200, "do": "scale", "members": "m", "count": 4}
+    wider = played({"at": 60, "do": "subscribe", "members": "m", "topics": ["t", "u"]}, more)
+    assert wider.spread == 0
+    other = played({"at": 60, "do": "reconfigure", "members": "m", "strategies": ["sticky"]}, more, strategies=["range"])
+    assert (other.refused, other.spread) == (0, 0)
+
+
+def test_the_protocol_is_what_the_library_speaks() -> None:
+    assert [played(strategy="cooperative-sticky", library=name).protocol for name in ("java", "aiokafka")] == [
+        "cooperative",
+        "eager",
+    ]

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterpoise.clients.member_side import MemberSide
+from counterpoise.clients.own_fields import HOSTS, with_capacity, with_host
 from counterpoise.errors import WireError
-from counterpoise.wire import topic_lists
+from counterpoise.wire import group_metadata, topic_lists
 from counterpoise.wire.consumer_protocol import (
     Assignment,
     Subscription,
@@ -47,13 +49,16 @@ OWNED = st.lists(
     st.tuples(SOME_NAMES, st.lists(st.integers(0, 9), max_size=3).map(tuple)), max_size=4, unique_by=lambda entry: entry[0]
 ).map(tuple)
 GENERATIONS = st.integers(-1, 9)
-USER_DATA = st.one_of(
+LAYOUTS = st.one_of(
     st.none(),
     st.binary(max_size=9),
     st.builds(encode_sticky, OWNED, st.none() | GENERATIONS),
     st.builds(lambda raw: b"\x00\x01" + raw, st.builds(encode_sticky, OWNED, st.none() | GENERATIONS)),
     st.builds(encode_cooperative, GENERATIONS),
 )
+HOST, CAPACITY = with_host(None, "aiokafka"), with_capacity(None, 7) or b""
+TRAILERS = st.sampled_from([HOST, CAPACITY, HOST + CAPACITY, HOST * 3])
+USER_DATA = LAYOUTS | st.builds(lambda layout, behind: (layout or b"") + behind, LAYOUTS, TRAILERS)
 SUBSCRIPTIONS = st.builds(
     Subscription,
     st.just(("topic-1", "topic-2")) | st.lists(SOME_NAMES, max_size=4).map(tuple),
@@ -146,6 +151,10 @@ TOPICS = "00000001 0001 61"
         pytest.param(bytes.fromhex("0001" + TOPICS + "ffffffff 00000001 0001 61 fffffffe" + "00" * 8), id="owned count -2"),
         pytest.param(bytes.fromhex("0001" + TOPICS + "ffffffff 00000001 0001 61 7fffffff" + "00" * 8), id="owned count 2^31-1"),
         pytest.param(bytes.fromhex("0001" + TOPICS + "ffffffff ffffffff"), id="null owned"),
+        pytest.param(bytes.fromhex("0001" + TOPICS + "ffffffff"), id="version 1 ends behind null user data"),
+        pytest.param(bytes.fromhex("0001" + TOPICS + "00000000"), id="version 1 ends behind empty user data"),
+        pytest.param(encode_subscription(Subscription(("a",), V1, version=1))[:-4], id="version 1 ends behind a sticky list"),
+        pytest.param(bytes.fromhex("0002" + TOPICS + "ffffffff"), id="version 2 ends behind the user data"),
         pytest.param(bytes.fromhex("0003" + TOPICS + "ffffffff 00000000 00000001 fffe"), id="rack of length -2 is null"),
         pytest.param(bytes.fromhex("0003" + TOPICS + "ffffffff 00000000 00000001 0004 72"), id="rack longer than the rest"),
         pytest.param(bytes.fromhex("0003" + TOPICS + "ffffffff 00000000 fffffff0 ffff"), id="generation -16 is none"),
@@ -157,6 +166,15 @@ TOPICS = "00000001 0001 61"
         pytest.param(encode_subscription(Subscription(("a",), b"\0\1" + V1[:-4])), id="v0 behind a stray 1"),
         pytest.param(encode_subscription(Subscription(("a",), b"\0\2" + V1)), id="behind a stray 2"),
         pytest.param(encode_subscription(Subscription(("a",), b"\0\1" + V1 + b"\0")), id="behind a stray 1, and a byte"),
+        pytest.param(encode_subscription(Subscription(("a",), HOST)), id="only a host"),
+        pytest.param(bytes.fromhex("0000 00000001 0003 ff6370 00000001 01"), id="a topic that ends as a host begins"),
+        pytest.param(encode_subscription(Subscription(("a",), V1 + HOST)), id="v1 and a host"),
+        pytest.param(encode_subscription(Subscription(("a",), V1[:-4] + CAPACITY)), id="v0 and a capacity"),
+        pytest.param(encode_subscription(Subscription(("a",), V1 + HOST + CAPACITY)), id="v1, a host and a capacity"),
+        pytest.param(encode_subscription(Subscription(("a",), b"\0\1" + V1 + HOST)), id="behind a stray 1, and a host"),
+        pytest.param(encode_subscription(Subscription(("a",), V1 + HOST[4:])), id="v1 and half of a host"),
+        pytest.param(encode_subscription(Subscription(("a",), V1 + b"\0" + HOST)), id="v1, a byte and a host"),
+        pytest.param(encode_subscription(Subscription(("a",), V1[:-8] + HOST)), id="a list whose last claim is a host"),
         pytest.param(encode_subscription(Subscription(("a",), V1, version=0)), id="version 0 with a sticky list"),
         pytest.param(
             encode_subscription(Subscription(("a",), encode_sticky((("no", (1, 2)),), 5), version=0)), id="unknown topic"
@@ -166,6 +184,33 @@ TOPICS = "00000001 0001 61"
 def test_odd_members_among_good_ones(kind: Any, odd: bytes) -> None:
     metadata = [GOOD, odd, GOOD, odd + b"\0\0\0\0\0\0\0", GOOD]
     assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, kind), kind)
+
+
+@pytest.mark.parametrize("capacity", [1, 7])
+@pytest.mark.parametrize("host", HOSTS)
+def test_members_of_ours_are_not_read_one_by_one(host: str, capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    side = MemberSide("sticky", host, capacity=capacity)
+    metadata = [side.subscription(["a"], None)]
+    side.received([("a", 0), ("a", 1), ("topic-1", 3)], 7)
+    metadata.append(side.subscription(["a"], None))
+    monkeypatch.setattr(group_metadata, "decode_sticky", None)
+    assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, "eager"), "eager")
+
+
+def test_topics_of_members_that_are_read_one_by_one_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [encode_sticky((("a", (at,)), ("no", (1, 2))), at) + b"\0" for at in range(9)]
+    metadata = [encode_subscription(Subscription(("a",), each)) for each in data]
+    real, sizes = TopicIndex.find, []
+
+    def find(self: TopicIndex, data: Any, start: Any, length: Any) -> Any:
+        sizes.append(len(start))
+        return real(self, data, start, length)
+
+    monkeypatch.setattr(TopicIndex, "find", find)
+    found = decode_group(metadata, INDEX, "eager")
+    assert sizes.count(18) == 1
+    assert len(sizes) < 9
+    assert_equals_member_by_member(metadata, found, "eager")
 
 
 def test_more_distinct_topic_lists_than_are_remembered() -> None:

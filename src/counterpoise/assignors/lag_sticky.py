@@ -84,7 +84,7 @@ _OPTIONS = MappingProxyType(
             "moves per rebalance after which none is made for lag (None: no cap)",
             None,
             fits=lambda value: value is None or _is_count(value),
-            wanted=f"{_WHOLE}, or None for no cap",
+            wanted=f"{_WHOLE}, or None (on the command line: null) for no cap",
         ),
         "counts": Option(
             "'balanced', or how far a member's count may lie from the balanced one",

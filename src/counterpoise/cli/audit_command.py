@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
@@ -162,9 +162,9 @@ def command(
         pace, address = (trigger or 1.0, report_every or 300.0), (metrics_host or "127.0.0.1", metrics_port)
         follow(captures, out, settings=settings, pace=pace, address=address, **options)
         return
-    before = _findings_of(out)
+    before = _findings_of(out, captures)
     result, report = _run(captures, out, settings, since_last=since_last is not None, **options)
-    now = _findings_of(out) if verbose or before is not None else None
+    now = _findings_of(out, captures) if verbose or before is not None else None
     changes = None if before is None else changed_findings(before, now or ())
     if as_json:
         click.echo(json.dumps(result.summary | ({} if changes is None else {"since_last_audit": changes})))
@@ -220,12 +220,13 @@ def _record(settings: Settings, folder: str, show: Callable[[Status], None]) -> 
     Recorder(settings, folder, Schedule(), show).run(follow=False)
 
 
-def _findings_of(out: str) -> list[dict[str, Any]] | None:
-    """The findings of the last audit into a folder; None: there is none that can be read, and the next one says why."""
+def _findings_of(out: str, clusters: Iterable[str]) -> list[dict[str, Any]] | None:
+    """The findings of the last audit into a folder; None: of other clusters, or none that can be read (the next says why)."""
     from counterpoise.report.load import open_audit
 
     try:
-        return open_audit(out).findings()
+        audit = open_audit(out)
+        return audit.findings() if audit.clusters == frozenset(clusters) else None
     except CaptureError:
         return None
 

@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("export")
-@click.argument("source", metavar="OUT_DIR|PLAN.json", type=click.Path(path_type=Path))
+@click.argument("source", metavar="OUT_DIR|PLAN.json")
 @click.option("--group", help="The group to split; with OUT_DIR.")
 @click.option("--queries", type=int, metavar="N", help="Number of queries; with OUT_DIR.")
 @click.option("--strategy", "-s", help="Name of the strategy; with OUT_DIR.  [default: sticky]")
@@ -42,7 +42,7 @@ __all__ = ["command"]
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def command(
-    source: Path,
+    source: str,
     group: str | None,
     queries: int | None,
     strategy: str | None,
@@ -67,15 +67,16 @@ def command(
         raise OptionError(f"--json with --format {form}; give one of them")
     need("export", "spark", "pyarrow")
     from counterpoise.pipeline.export import export_plan, export_written, read_offsets, read_previous
+    from counterpoise.pipeline.storage.files import is_local
 
     before, reached = None if previous is None else read_previous(previous), read_offsets(offsets)
-    if source.is_file():
+    if is_local(source) and Path(source).is_file():
         given = {"--group": group, "--queries": queries, "--strategy": strategy, "--cluster": cluster}
         if named := [name for name, value in given.items() if value is not None]:
             raise OptionError(
                 f"{', '.join(named)} with {source}: the plan already says who gets what; leave it out, or give OUT_DIR"
             )
-        plan = export_written(source, previous=before, reached=reached)
+        plan = export_written(Path(source), previous=before, reached=reached)
     elif group is None or queries is None:
         raise OptionError("an audit's folder needs --group and --queries; or give a plan (`counterpoise plan --json`)")
     else:

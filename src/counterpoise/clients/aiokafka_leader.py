@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["lead_beside_loop"]
 
+_PLANS = 3
+"""Most plans for one generation; if topics still change the next rebalance, which the host asks for, plans them."""
+
 
 def lead_beside_loop(coordinator: Any, assignor: _AioKafkaAssignor) -> None:
     """Let this consumer's coordinator plan with this assignor in a thread. A second call changes nothing."""
@@ -41,14 +44,15 @@ class _Leader:
             return await self._host_perform(response)
         # The first call imports the leader's half, which takes some tenths of a second: not in the event loop.
         topics_known = (await asyncio.to_thread(import_module, "counterpoise.clients.leader_side")).topics_known
-        while True:
+        for left in reversed(range(_PLANS)):
             given = await self._collect(assignor, response)
             lead = await self._plan(assignor, given)
             # The host ignores new metadata between assign and SyncGroup: partitions created while the plan was made would
             # have no owner until the next rebalance.
             wanted = {topic for subscription in given.read for topic in subscription.topics}
-            if _counts(given.topics) == _counts(topics_known(self._coordinator._cluster, wanted)):  # noqa: SLF001
-                return assignor.hand_out(lead)
+            if not left or _counts(given.topics) == _counts(topics_known(self._coordinator._cluster, wanted)):  # noqa: SLF001
+                break
+        return assignor.hand_out(lead)
 
     async def _collect(self, assignor: _AioKafkaAssignor, response: Any) -> GroupToLead:
         """The host's own method, up to the call of `assign`: it waits for the metadata of the group's topics."""

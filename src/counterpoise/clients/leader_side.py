@@ -12,6 +12,7 @@ from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.clients.member_side import WITHOUT_HISTORY
 from counterpoise.clients.own_fields import assignment_user_data, capacity_of
+from counterpoise.errors import SnapshotError, WireError
 from counterpoise.planning.lead import Lead, lead_plan
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.joined import JoinMember
@@ -45,9 +46,16 @@ def group_to_lead(
 ) -> GroupToLead:
     """Read the members' subscriptions, and their topics from the host's ClusterMetadata. SnapshotError: one cannot be read."""
     given = tuple(members)
-    read = tuple(decode_subscription(member.metadata) for member in given)
+    read = tuple(map(_subscription, given))
     topics = topics_known(cluster, {topic for subscription in read for topic in subscription.topics})
     return GroupToLead(strategy, given, read, topics, group, generation, patience_s)
+
+
+def _subscription(member: JoinMember) -> Subscription:
+    try:
+        return decode_subscription(member.metadata)
+    except WireError as error:
+        raise SnapshotError(f"member {member.id!r}, metadata: {error}; it is no ConsumerProtocolSubscription") from error
 
 
 def lead_group(

@@ -90,6 +90,7 @@ class ListenerCore:
 
     async def _assigned(self, partitions: Iterable[Any]) -> None:
         now = list(partitions)
+        self._committed_last = {}  # the group may have lost these offsets meanwhile, with a topic
         lost, gained = self._ownership.assigned(now, self._membership(), cooperative=self._cooperates())
         await self._call(self._on_lost, lost)
         if self._start is not None:

@@ -99,7 +99,7 @@ def read_live_group(
             Member(member_id, subscribed, dict(by_topic(held)), 0, capacity=capacities[member_id])
             for member_id, _, held in members
         ],
-        {name: [state.lag or 0 for state in states if state.topic == name] for name in topics},
+        {name: [lags.get((name, index), (0, 0))[0] for index in range(topic.partitions)] for name, topic in topics.items()},
         group_id,
     )
     return LiveGroup(group, described.state.name, described.partition_assignor or "", states, client_ids, tuple(reader.faults))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 
@@ -21,7 +23,9 @@ def withheld(
     """
     words = Words(problem) if words is None else words
     waits = (problem.holder != UNOWNED) & (problem.holder != target)
-    early, late = waits & (handed != UNOWNED), ~waits & (handed == UNOWNED) & (target != UNOWNED)
+    ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
+    free = (target != UNOWNED) | ((problem.holder == UNOWNED) & ownable)  # the latter whatever the target is
+    early, late = waits & (handed != UNOWNED), ~waits & (handed == UNOWNED) & free
     other = ~waits & (handed != UNOWNED) & (handed != target)
     return [
         *of_partitions("withheld", early, "handed out while another member still holds it", words, handed),

@@ -203,7 +203,7 @@ class Run:
         disagreeing = {name: len(one.ends.conflicting) for name, one in engine.clusters.items()}
         notes += [*data_notes(about["records"]["total"], transactional, known, disagreeing), *lag_note(engine.folded)]
         if self._job.salt is None:
-            notes += self._job.scope.policy.ended(moment_of(max((end or 0 for end in self._ends.values()), default=0)).date())
+            notes += self._job.scope.policy.ended({name: moment_of(end or 0).date() for name, end in self._ends.items()})
         else:
             notes.append("names are hashed; details of steps, metadata of commits, user data and raw bytes are left out")
         return about, notes

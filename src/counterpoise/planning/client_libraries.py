@@ -17,6 +17,7 @@ __all__ = [
     "FRANZ_GO",
     "HELD",
     "JAVA",
+    "KAFKA_GO",
     "KAFKA_PYTHON",
     "LIBRDKAFKA",
     "MOVED",
@@ -38,6 +39,7 @@ KAFKA_PYTHON = "kafka-python"
 AIOKAFKA = "aiokafka"
 PYTHON = "kafka-python or aiokafka"
 FRANZ_GO = "franz-go"
+KAFKA_GO = "kafka-go"
 CONNECT = "connect"
 UNKNOWN = "unknown"
 COUNTERPOISE = {host: f"counterpoise ({host})" for host in (KAFKA_PYTHON, AIOKAFKA)}
@@ -117,6 +119,7 @@ _STRATEGIES = {
     JAVA: ("sticky", "cooperative-sticky"),
     LIBRDKAFKA: ("cooperative-sticky",),
     FRANZ_GO: ("sticky", "cooperative-sticky"),
+    KAFKA_GO: (),
     KAFKA_PYTHON: ("sticky", "cooperative-sticky"),
     _OURS: ("sticky", "cooperative-sticky"),
     AIOKAFKA: ("sticky",),

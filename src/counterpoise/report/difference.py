@@ -10,13 +10,14 @@ from typing import Any
 from counterpoise.pipeline.fold.changes import Era, certainty, verdict_of
 from counterpoise.pipeline.records.place import micros
 from counterpoise.report.load import Audit
+from counterpoise.report.overview import SEVERITIES
 
 __all__ = ["changed_findings", "difference", "is_open"]
 
 Row = Mapping[str, Any]
 _STATE = ("protocol_kind", "protocol", "libraries", "static_now", "members_now", "partitions_now")
 """Columns of `group_report` of which another value is a change."""
-_ALARMS = ("critical", "warning")
+_ALARMS = SEVERITIES[:2]
 
 
 def difference(one: Audit, two: Audit) -> dict[str, Any]:
@@ -26,10 +27,12 @@ def difference(one: Audit, two: Audit) -> dict[str, Any]:
     `changes`. `groups`: names of those that are `new` and `gone` (or deleted), and those in both that are `changed`: another
     configuration or size, or a better or worse verdict, with what differs and both sets of figures. `findings`: those that are
     `new` and `gone` (`changed_findings`). `actions`: those of both by kind and target. `worse`: whether the fleet's verdict is
-    worse, or a critical or warning finding is new.
+    worse, or a critical or warning finding is new. If one of the audits has several clusters, groups are named cluster/group.
 
     O(groups and findings), which are in memory. Figures are per day, so the recordings may differ in length.
     """
+    if len(one.clusters) != len(two.clusters):
+        one, two = one.named_by_cluster(), two.named_by_cluster()
     sides = [_Side(one), _Side(two)]
     living = [side.living for side in sides]
     both = sorted(living[0].keys() & living[1].keys())
@@ -58,12 +61,17 @@ def is_open(finding: Row) -> bool:
 def changed_findings(before: Iterable[Row], after: Iterable[Row]) -> dict[str, list[dict[str, Any]]]:
     """The findings of two audits that are `new` and `gone`, by group and kind, in the order of their ranks.
 
-    An accepted finding is as none before, but is not gone; when its acceptance ends it is new.
+    An accepted finding is as none before, but is not gone; when its acceptance ends it is new. A finding whose severity is worse
+    than before is new, too.
     """
     was, now = ({(row["group_id"], row["kind"]): row for row in rows} for rows in (filter(is_open, before), after))
-    new = [row for key, row in now.items() if is_open(row) and key not in was]
+    new = [row for key, row in now.items() if is_open(row) and (key not in was or _rank(row) < _rank(was[key]))]
     gone = [row for key, row in was.items() if key not in now]
     return {name: list(map(_finding, sorted(rows, key=itemgetter("rank")))) for name, rows in (("new", new), ("gone", gone))}
+
+
+def _rank(row: Row) -> int:
+    return SEVERITIES.index(row["severity"])
 
 
 class _Side:

@@ -38,11 +38,16 @@ class Audit:
     several clusters, groups are named cluster/group here.
     """
 
-    def __init__(self, out: str, summary: Row, manifest: Manifest | None = None) -> None:
+    def __init__(self, out: str, summary: Row, manifest: Manifest | None = None, *, by_cluster: bool = False) -> None:
         self.out = out
         self.summary = summary
+        self.clusters = frozenset(summary.get("clusters", ()))
         self._manifest = manifest
-        self._several = len(summary.get("clusters", ())) > 1
+        self._several = by_cluster or len(self.clusters) > 1
+
+    def named_by_cluster(self) -> Audit:
+        """The same audit with groups named cluster/group, also if it has one cluster."""
+        return Audit(self.out, self.summary, self._manifest, by_cluster=True)
 
     def groups(self) -> list[Row]:
         """The rows of `group_report` by group id; maps are dicts, times microseconds."""
@@ -85,7 +90,7 @@ class Audit:
         offset = table.column("log_offset").to_numpy().astype(np.int64)
         place = np.clip((at - start) * bins // max(stop - start, 1), 0, bins - 1)
         grid = np.zeros((len(encoded.dictionary), bins), np.int64)
-        np.add.at(grid, (group, place), 1)
+        np.add.at(grid, (group, place), pc.equal(table.column("kind"), "rebalance").to_numpy())
         order = np.lexsort((offset, group))
         cuts = np.searchsorted(group[order], np.arange(1, len(encoded.dictionary)))
         per_group = np.split(offset[order], cuts)
@@ -227,8 +232,9 @@ def _on_day(cluster: str, day: str | None) -> Any:
 
 def _between(source: Any, column: str, names: tuple[str, str], summary: Row) -> list[Any]:
     """Conditions that keep `column` between two times of the summary, which are cut to milliseconds."""
+    names = names if summary[names[0]] is not None else ("from", "to")  # without samples lag is that at the last commits
     if summary[names[0]] is None:
-        return []
+        return [pc.scalar(value=False)]
     first, last = (datetime.fromisoformat(summary[name]).astimezone(UTC) for name in names)
     kind = source.schema.field(column).type
     bounds = [pa.scalar(moment, pa.timestamp("us", tz="UTC")).cast(kind) for moment in (first, last + timedelta(milliseconds=1))]

@@ -35,6 +35,7 @@ class Play:
         self.clients: list[Client] = []
         self._running: dict[str, Client] = {}
         self._group_of = {name: group for group in scenario.members for name in group.names()}
+        self._configured = {group.name: group for group in scenario.members}
         self._starts: dict[str, int] = {}
         # Members that run when all scheduled starts and stops are done. A start of another one, or a stop of one of these, is
         # cancelled: it does nothing when it is due.
@@ -202,11 +203,13 @@ class Play:
             self.world.after(milliseconds(at * event.every), self._restart, name, event.down)
 
     def _do_reconfigure(self, event: Event) -> None:
+        self._configure(event, strategies=tuple(event.strategies))
         for at, name in enumerate(self._names(event)):
             changed = replace(self._group_of[name], strategies=tuple(event.strategies))
             self.world.after(milliseconds(at * event.every), self._change, name, changed, event.down)
 
     def _do_subscribe(self, event: Event) -> None:
+        self._configure(event, topics=tuple(event.topics))
         for name in self._names(event):
             self._group_of[name] = replace(self._group_of[name], topics=tuple(event.topics))
             client = self._running.get(name)
@@ -214,7 +217,7 @@ class Play:
                 client.subscribe(event.topics)
 
     def _do_scale(self, event: Event) -> None:
-        group = next(group for group in self.scenario.members if group.name == event.members)
+        group = self._configured[str(event.members)]
         wanted = group.names(event.count)
         running = [name for name in self._running if self._is_running(name) and self._group_of[name].name == group.name]
         self._wanted -= {name for name, its in self._group_of.items() if its.name == group.name}
@@ -246,12 +249,18 @@ class Play:
         self._group_of[name] = group
         self._restart(name, down)
 
+    def _configure(self, event: Event, **changes: object) -> None:
+        """Change how the members that a group gets later are configured, if the event names the group."""
+        for name in self._configured.keys() & set(_listed(event)):
+            self._configured[name] = replace(self._configured[name], **changes)
+
     def _names(self, event: Event) -> Sequence[str]:
-        wanted = [event.members] if isinstance(event.members, str) else event.members
         names: list[str] = []
-        for name in wanted:
-            if name in self._group_of:
-                names.append(name)
-            else:
-                names.extend(member for member, group in self._group_of.items() if group.name == name)
+        for name in _listed(event):
+            of_group = [member for member, group in self._group_of.items() if group.name == name]
+            names.extend(of_group or [name])
         return list(dict.fromkeys(names))
+
+
+def _listed(event: Event) -> Sequence[str]:
+    return [event.members] if isinstance(event.members, str) else event.members

@@ -44,7 +44,9 @@ def recorded(
     Records do not distinguish a crash from an orderly leave; both become a leave when the next generation shows it.
     """
     listed = sorted(rows, key=lambda row: row["log_offset"])
-    planned = [row for row in listed if row["members"] and row["protocol_type"] == "consumer"]
+    planned = [row for row in listed if _is_of_consumers(row)]
+    numbered = [row["generation"] for row in listed if not row["deleted"]]
+    listed = [row for row in listed if row["deleted"] or not row["members"] or _is_of_consumers(row)]
     if not planned:
         raise ScenarioError(f"{name}: no generation of consumers was recorded, so there is nothing to replay")
     script = _Script(listed, _naming(planned))
@@ -58,10 +60,14 @@ def recorded(
         timing=_timing(listed, planned, first),
         about=f"{len(planned)} generations were recorded, from {_when(planned[0]['log_ts'])} to {_when(planned[-1]['log_ts'])}.",
     )
-    numbered = [row["generation"] for row in listed if not row["deleted"]]
     missing = sum(max(after - before - 1, 0) for before, after in pairwise(numbered))
     fresh = [row for before, row in zip([None, *planned], planned, strict=False) if not _same_generation(before, row)]
     return Recorded(scenario, planned[-1]["protocol"], len(fresh), _revoked(listed), missing, script.unexplained)
+
+
+def _is_of_consumers(row: Row) -> bool:
+    """Whether a generation has members that are consumers; those of Connect and Kafka Streams are not simulated."""
+    return bool(row["members"] and row["protocol_type"] == "consumer" and row["protocol"] != "stream")
 
 
 @dataclass

@@ -141,7 +141,7 @@ def _event_faults(event: Event, groups: set[str], duration: float, topics: set[s
 
 def _member_name_faults(event: Event, groups: set[str], names: Mapping[str, str]) -> Iterator[str]:
     if event.do == "scale":
-        if event.members not in groups:
+        if not isinstance(event.members, str) or event.members not in groups:
             yield f"members: {event.members!r} is no member group; scale takes the name of one"
         return
     wanted = [event.members] if isinstance(event.members, str) else list(event.members)

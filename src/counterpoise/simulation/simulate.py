@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from counterpoise.assignors.protocols import client_protocol
+from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.errors import OptionError
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.planner import OnRound
@@ -52,17 +52,17 @@ def simulate(
 
 
 def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Outcome:
-    protocol = client_protocol([strategy])
     play = Play(scenario, strategy, on_round)
     play.run()
     horizon = play.world.now
     everything = play.ledger.intervals(horizon)
     intervals = everything.of_members()
-    loads = [play.world.count_existing(client.owned) for client in play.coordinator.members()]
+    members = play.coordinator.members()
+    loads = [play.world.count_existing(client.owned) for client in members]
     rounds = play.coordinator.rounds
     return Outcome(
         strategy=strategy,
-        protocol=protocol,
+        protocol=COOPERATIVE if any(client.protocol == COOPERATIVE for client in members) else EAGER,
         duration=horizon / 1000,
         rounds=len(rounds),
         rebalances=sum(not entry.follow_up for entry in rounds),

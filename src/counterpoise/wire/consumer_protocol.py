@@ -62,13 +62,13 @@ def decode_subscription(data: bytes) -> Subscription:
     """The subscription in `data`.
 
     Raises `WireError` if bytes are truncated, the version is negative, or null stands where the protocol has none. Bytes after
-    the last field are ignored.
+    the last field are ignored. Version 1 may end behind the user data, as kafka-go writes it.
     """
     reader = Reader(data, lenient_text=True)
     version = _version(reader)
     topics = tuple(reader.text("topics") for _ in range(reader.elements("topics")))
     user_data = reader.nullable_raw("user_data")
-    owned = read_topic_partitions(reader, "owned") if version >= 1 else ()
+    owned = read_topic_partitions(reader, "owned") if version > 1 or (version == 1 and reader.remaining) else ()
     generation = max(reader.int32("generation"), -1) if version >= 2 else -1
     rack = reader.nullable_text("rack") or None if version >= 3 else None
     return Subscription(topics, user_data, owned, generation, rack, version)

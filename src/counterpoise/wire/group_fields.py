@@ -59,7 +59,7 @@ def read_fields(metadata: Sequence[bytes], data: UInt8, starts: Int64) -> Fields
     user_length = np.maximum(user_length, 0)
     at = user_start + user_length
     sound &= at <= limit
-    with_owned = np.flatnonzero(sound & (version >= 1))
+    with_owned = np.flatnonzero(sound & ((version > 1) | ((version == 1) & (at < limit))))
     owned = scan(data, at[with_owned], limit[with_owned], with_partitions=True)
     at[with_owned] = owned.end
     sound[with_owned] &= owned.end >= 0

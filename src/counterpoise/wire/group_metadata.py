@@ -22,6 +22,8 @@ from counterpoise.wire.user_data import ProtocolKind, StickyData, decode_coopera
 __all__ = ["GroupMetadata", "decode_group"]
 
 _STRAY = 1
+_TRAILER, _TRAILER_SIZE = 0xFF6370, 8
+"""As in `user_data`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +63,9 @@ def decode_group(
     claimed, generation, unreadable, extra = _claims(data, fields, kind)
     code = topics.find(data, claimed.name_start, claimed.name_length)
     member, topic, partition, unknown_partitions = _expand(data, claimed, code)
-    for number, owned in extra:
-        member, topic, partition, missing = _append(member, topic, partition, topics, number, owned)
+    if extra:
+        *more, missing = _listed(topics, extra)
+        member, topic, partition = (np.concatenate(pair) for pair in zip((member, topic, partition), more, strict=True))
         unknown_partitions += missing
     rack = [
         java_text(data[at : at + size].tobytes()) if size > 0 and sound else None
@@ -89,6 +92,7 @@ _Extra = list[tuple[int, tuple[TopicPartitions, ...]]]
 def _claims(data: UInt8, fields: Fields, kind: ProtocolKind) -> tuple[Entries, Int64, Bool, _Extra]:
     """Claimed entries, generations, whose user data is unreadable, and claims of members in rare dialects."""
     unreadable = np.zeros(len(fields.sound), np.bool_)
+    fields = fields._replace(user_length=_without_trailers(data, fields))
     if kind == "eager":
         wanted = np.flatnonzero(fields.sound & (fields.user_length > 0))
         entries, generation, rare = _sticky_lists(data, fields, wanted)
@@ -107,6 +111,17 @@ def _claims(data: UInt8, fields: Fields, kind: ProtocolKind) -> tuple[Entries, I
         if found.owned and (kind == "eager" or fields.version[at] < 1):
             extra.append((at, found.owned))
     return owned, generation, unreadable, extra
+
+
+def _without_trailers(data: UInt8, fields: Fields) -> Int64:
+    """The length of each member's user data without the fields that counterpoise writes behind the layouts."""
+    word_at, length = windows(data, np.dtype(">u4")), fields.user_length.copy()
+    members = np.flatnonzero(fields.sound)
+    while len(members):
+        members = members[length[members] >= _TRAILER_SIZE]
+        members = members[word_at[fields.user_start[members] + length[members] - _TRAILER_SIZE].astype(np.int64) >> 8 == _TRAILER]
+        length[members] -= _TRAILER_SIZE
+    return length
 
 
 def _sticky_lists(data: UInt8, fields: Fields, wanted: Int64) -> tuple[Entries, Int64, Int64]:
@@ -156,22 +171,16 @@ def _expand(data: UInt8, entries: Entries, code: Int32) -> tuple[Int32, Int32, I
     return member.astype(np.int32), code, partition, unknown
 
 
-def _append(
-    member: Int32, topic: Int32, partition: Int32, topics: TopicIndex, number: int, owned: tuple[TopicPartitions, ...]
-) -> tuple[Int32, Int32, Int32, int]:
-    """The claims with those of one member more, and how many of its claims are on unknown topics."""
-    data, starts = padded([name.encode("utf-8", "surrogatepass") for name, _ in owned])
-    code = topics.find(data, starts[:-1], np.diff(starts))
-    count = np.array([len(partitions) for _, partitions in owned])
-    all_codes = np.repeat(code, count)
-    all_partitions = np.array([each for _, partitions in owned for each in partitions], np.int32)
-    known = all_codes >= 0
-    return (
-        np.append(member, np.full(int(known.sum()), number, np.int32)),
-        np.append(topic, all_codes[known]),
-        np.append(partition, all_partitions[known]),
-        int(np.count_nonzero(~known)),
-    )
+def _listed(topics: TopicIndex, extra: _Extra) -> tuple[Int32, Int32, Int32, int]:
+    """Claims that were read one by one, in the form of `_expand`."""
+    entries = [(member, name, partitions) for member, owned in extra for name, partitions in owned]
+    data, starts = padded([name.encode("utf-8", "surrogatepass") for _, name, _ in entries])
+    count = [len(partitions) for _, _, partitions in entries]
+    member = np.repeat(np.array([number for number, _, _ in entries], np.int32), count)
+    code = np.repeat(topics.find(data, starts[:-1], np.diff(starts)), count)
+    partition = np.array([each for _, _, partitions in entries for each in partitions], np.int32)
+    known = code >= 0
+    return member[known], code[known], partition[known], int(np.count_nonzero(~known))
 
 
 def _error(metadata: bytes) -> WireError:

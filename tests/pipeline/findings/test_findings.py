@@ -288,9 +288,32 @@ def test_of_an_abandoned_group_it_is_reported_what_was_lost(left: timedelta, sev
     assert (found.kind, found.severity, found.numbers["lost"]) == ("dead_groups", severity, 700)
     assert found.title.endswith(" UTC, 700 records deleted unread")
     assert found.evidence.endswith("46,038 records behind by now; losing data since 2026-01-01 12:30:00 UTC")
-    (whole,) = findings_of(healthy(**CASES["dead_groups"] | unhealthy("unowned"), last_ts=AT + left))
-    assert (whole.severity, "lost" in whole.numbers) == ("warning", False)
-    assert "deleted" not in whole.title
+    for state in (unhealthy("unowned"), unhealthy("ok", lost=12)):
+        (whole,) = findings_of(healthy(**CASES["dead_groups"] | state, last_ts=AT + left))
+        assert (whole.severity, "lost" in whole.numbers) == ("warning", False)
+        assert "deleted" not in whole.title
+
+
+def test_more_partitions_are_advised_only_if_there_are_fewer_than_members() -> None:
+    (few,) = findings_of(healthy(**CASES["idle_members"]))
+    (enough,) = findings_of(healthy(**CASES["idle_members"] | {"partitions_now": 31}))
+    assert ["kafka-topics" in one.action for one in (few, enough)] == [True, False]
+
+
+def test_of_an_unbalanced_group_it_is_said_that_its_own_strategy_does_better_here() -> None:
+    for names, told in ((("range",), "counterpoise's range never"), (("range", "sticky"), "another strategy never")):
+        runs = [run("observed", "replay"), *(run(name, "closed_loop") for name in names)]
+        (found,) = [one for one in findings_of(healthy(**CASES["unbalanced"], strategies=runs)) if one.kind == "unbalanced"]
+        assert told in found.evidence
+
+
+def test_no_eager_strategy_spreads_the_topics_of_a_cooperative_group() -> None:
+    """Its libraries read on during a join; one recorded generation stops no partition under any strategy."""
+    skewed = CASES["topic_skew"] | {"protocol_kind": "cooperative", "protocol": "cooperative-sticky"}
+    runs = [
+        run(name, "closed_loop") | {"topic_spread_peak": spread} for name, spread in (("range", 1), ("cooperative-sticky", 4))
+    ]
+    assert list(findings_of(healthy(**skewed, strategies=[run("observed", "replay"), *runs]))) == []
 
 
 @pytest.mark.parametrize("state", ["ok", "catching_up", "unowned"])

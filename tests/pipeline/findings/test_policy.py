@@ -70,8 +70,13 @@ def test_an_accepted_finding_asks_for_no_action_up_to_its_day_and_returns_after_
     accepted = (date(2027, 1, 31), "deleted in spring")
     assert rows("2027-01-31T23:59:59") == ([("team", *accepted), (None, *accepted), (None, None, None)], ["new"])
     assert rows("2027-02-01") == ([("team", None, None), (None, None, None), (None, None, None)], ["old-1", "old-22", "new"])
-    assert POLICY.ended(date(2027, 1, 31)) == []
-    assert POLICY.ended(date(2027, 2, 1)) == ["counterpoise.toml: no longer accepted: dead_* of old-* (until 2027-01-31)"]
+    assert POLICY.ended({"east": date(2027, 1, 31)}) == []
+    assert POLICY.ended({"east": date(2027, 1, 31), "west": date(2027, 1, 1)}) == []
+    east = Policy((Acceptance(finding="*", group="*", reason="", until=date(2027, 1, 31), cluster="east"),))
+    assert east.ended({"east": date(2027, 1, 31), "west": date(2027, 2, 1)}) == []
+    assert POLICY.ended({"east": date(2027, 2, 1)}) == [
+        "counterpoise.toml: no longer accepted: dead_* of old-* (until 2027-01-31)"
+    ]
 
 
 def test_hashed_names_are_matched_by_the_plain_ones_and_no_text_of_the_file_is_stored() -> None:

@@ -93,11 +93,20 @@ def test_lag_now_is_of_the_last_sample() -> None:
         assert figures["lag_now"] == lag
 
 
-def test_commits_counted_in_parts_are_counted_as_a_whole_and_the_last_one_is_that_of_the_highest_log_offset() -> None:
-    chance, names = random.Random(4), ("live", "dead", "live_ts", "live_until", "max_ts")
+@pytest.mark.parametrize("cuts", [(), (1, 2, 3, 4)])
+def test_commits_are_gone_when_no_partition_has_an_offset_any_more(cuts: tuple[int, ...]) -> None:
+    """The offset of one partition expires, while another one is stuck: that group is alive."""
+    stuck: list[Event] = [Commit(1, "g", 0, 10, None), Commit(2, "g", 1, 10, None), Commit(3, "g", 0, None, None)]
+    over: list[Event] = [*stuck, Commit(4, "g", 1, None, None)]
+    for events, gone in ((stuck, False), (over, True), ([*over, Commit(5, "g", 0, 11, None)], False)):
+        columns = folded(History(tuple(events), None, None), cuts, saved=True).figures["g"][5]
+        assert columns["commits_gone"] == gone
+
+
+def test_commits_counted_in_parts_are_counted_as_a_whole() -> None:
+    chance, names = random.Random(4), ("live", "dead", "live_ts", "live_until")
     rows: list[dict[str, Any]] = [
-        {**{name: chance.randrange(50) for name in names}, "group_id": f"g{offset % 8}", "deleted": chance.random() < 0.5}
-        | {"offset": offset}
+        {**{name: chance.randrange(50) for name in names}, "group_id": f"g{offset % 8}"}
         for offset in chance.sample(range(1_000), 400)
     ]
     whole, parts = dict[str, CommitFigures](), dict[str, CommitFigures]()
@@ -106,12 +115,10 @@ def test_commits_counted_in_parts_are_counted_as_a_whole_and_the_last_one_is_tha
         add_commits(parts, pa.Table.from_pylist(rows[first : first + 40]))
     assert parts == whole
     assert len(whole) == 8
-    for group, (live, dead, first, last, _, offset, deleted) in whole.items():
+    for group, (live, dead, first, last) in whole.items():
         mine = [row for row in rows if row["group_id"] == group]
-        newest = max(mine, key=lambda row: row["offset"])
         assert (live, dead) == tuple(sum(row[name] for row in mine) for name in ("live", "dead"))
         assert (first, last) == (min(row["live_ts"] for row in mine), max(row["live_until"] for row in mine))
-        assert (offset, deleted) == (newest["offset"], newest["deleted"])
 
 
 def test_a_better_strategy_is_suggested_and_found_and_groups_are_counted_by_kind() -> None:

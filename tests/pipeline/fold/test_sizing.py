@@ -113,6 +113,18 @@ def test_a_burst_shows_the_capacity_and_the_busiest_ten_minutes_what_is_needed()
     assert sized(Model(production, members=2, capacity=100, seconds=7200).samples(), 2, 0.0)["members_needed"] in (4, None)
 
 
+def test_what_happened_between_two_recordings_is_not_recorded() -> None:
+    """Half an hour of 100 a second, a day of 10,000 a second without samples, half an hour of 100 a second."""
+    samples, more, day = Model(steady(100), members=1, capacity=200, seconds=3_600).samples(), 864_000_000, 86_400 * SECOND
+    later = [
+        replace(one, time=one.time + day, committed_at=one.committed_at + day, end=one.end + more, committed=one.committed + more)
+        for one in samples[61:]
+    ]
+    found = sized([*samples[:61], *later], 1)
+    assert found["production_per_second"] == pytest.approx(100, rel=0.01)
+    assert found["sizing_seconds"] == pytest.approx(3_600, rel=0.05)
+
+
 def test_two_minutes_at_the_end_are_no_period_even_the_busiest_two() -> None:
     found = sized(Model([burst(10, 500, 1200, 1330)], members=1, capacity=1000, seconds=1320).samples(), 1)
     assert found["production_per_second"] == pytest.approx(10, rel=0.01)

@@ -111,10 +111,7 @@ def suggested_strategy(row: Row) -> str | None:
 
     None: the libraries have no strategy in common, or all of them are predicted to stop partitions for longer than now.
     """
-    candidates = recommended(row["libraries"])
-    if row["protocol_kind"] == COOPERATIVE_KIND and not keeps_standing(row["libraries"], COOPERATIVE_KIND):
-        # Eager rebalances were measured with heartbeats in phase; otherwise all partitions wait for the last member.
-        candidates = tuple(name for name in candidates if name == COOPERATIVE)
+    candidates = _without_eager(row, recommended(row["libraries"]))
     seconds, _ = seconds_of(row) if row.get("strategies") else ({}, False)
     now = seconds.get((OBSERVED, REPLAY))
     if now is None:
@@ -124,6 +121,15 @@ def suggested_strategy(row: Row) -> str | None:
         predicted[row["protocol"]] = now
     fit = {name: then for name, then in predicted.items() if then is not None and then <= now}
     return min(fit, key=lambda name: (fit[name], candidates.index(name)), default=None)
+
+
+def _without_eager(row: Row, names: Sequence[str]) -> list[str]:
+    """The strategies that a group may be told: no eager one if it is cooperative and its libraries read on during a join.
+
+    Eager rebalances were measured with heartbeats in phase; otherwise all partitions wait for the last member.
+    """
+    reads_on = row["protocol_kind"] == COOPERATIVE_KIND and not keeps_standing(row["libraries"], COOPERATIVE_KIND)
+    return [name for name in names if not reads_on or name == COOPERATIVE]
 
 
 def _predicted(row: Row, name: str, seconds: Mapping[tuple[str, str], float], now: float) -> float | None:
@@ -142,7 +148,7 @@ def usable_strategies(row: Row) -> list[str]:
         return names
     seconds, _ = seconds_of(row)
     now = seconds.get((OBSERVED, REPLAY))
-    return [name for name in names if now is None or seconds.get((name, "closed_loop"), now) <= now]
+    return [name for name in _without_eager(row, names) if now is None or seconds.get((name, "closed_loop"), now) <= now]
 
 
 def _is_a_change(row: Row, target: str) -> bool:
@@ -201,6 +207,8 @@ def change_notes(row: Row, target: str | None = None) -> list[Note]:
 
 def _nothing_better(libraries: Sequence[str]) -> str:
     if not recommended(libraries):
+        if len(libraries) == 1:
+            return f"{libraries[0]} has no other strategy worth a change"
         return "its client libraries have no better strategy in common: use one client library for all members first"
     return "keep the strategy: every other one is predicted to stop partitions for longer than they are stopped now"
 

@@ -32,12 +32,15 @@ def idle_members(row: Row) -> Finding | None:
     other = runs.get(suggested_strategy(row) or "")
     skewed = members <= partitions and other is not None and other["spread_peak"] < (row["spread_now"] or 0)
     names = ", ".join(row["idle_clients"][:5])
-    way = (
-        f"there are enough partitions for all members; change the strategy\n{change_lines(row)}"
-        if skewed
-        else f"stop {times(idle, 'members')}, or give the topics more partitions (records with a key then go to other ones):\n"
-        f"  kafka-topics --bootstrap-server <broker> --alter --topic <topic> --partitions <at least {members}>"
-    )
+    if skewed:
+        way = f"there are enough partitions for all members; change the strategy\n{change_lines(row)}"
+    elif members > partitions:
+        way = (
+            f"stop {times(idle, 'members')}, or give the topics more partitions (records with a key then go to other ones):\n"
+            f"  kafka-topics --bootstrap-server <broker> --alter --topic <topic> --partitions <at least {members}>"
+        )
+    else:
+        way = f"stop {times(idle, 'members')}, or let them subscribe to topics with more partitions: the group has enough for all"
     return Finding(
         "idle_members",
         WARNING,
@@ -56,9 +59,11 @@ def idle_members(row: Row) -> Finding | None:
 def unbalanced(row: Row) -> Finding | None:
     """Loads of the last generation that differ more than those of another strategy over the same history."""
     spread = row["spread_now"]
-    best = min((run["spread_peak"] for run in _whole_runs(row)), default=None)
-    if row["state"] != "stable" or spread is None or best is None or spread - best < 2:
+    run = min(_whole_runs(row), key=lambda run: (run["spread_peak"], run["strategy"] == row["protocol"]), default=None)
+    if row["state"] != "stable" or spread is None or run is None or spread - run["spread_peak"] < 2:
         return None
+    best = run["spread_peak"]
+    other = "another strategy" if by_broker(row) or run["strategy"] != row["protocol"] else f"counterpoise's {run['strategy']}"
     topic, skewed = row["topic_spread_now"] or 0, row["skewed_topics"]
     return Finding(
         "unbalanced",
@@ -66,7 +71,7 @@ def unbalanced(row: Row) -> Finding | None:
         f"loads are {grouped(spread)} partitions apart",
         f"{assigned_by(row)}: the busiest member ({', '.join((row['busiest_clients'] or ())[:5])}) owns {grouped(spread)} "
         f"partitions more than the least loaded ({grouped(topic)} within {skewed[0]['topic'] if skewed else 'one topic'}); over "
-        f"the same history another strategy never had them more than {grouped(best)} apart",
+        f"the same history {other} never had them more than {grouped(best)} apart",
         f"the busiest member decides how fast the group is: it has {grouped(spread)} partitions more to work on",
         change_lines(row),
         5.0 * spread,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -59,9 +59,13 @@ class Policy(msgspec.Struct, frozen=True):
             accepted_reason=accepted.reason if isinstance(accepted, Acceptance) and not hashed else None,
         )
 
-    def ended(self, day: date) -> list[str]:
-        """A note on entries that no longer accept anything."""
-        ended = [f"{one.finding} of {one.group} (until {one.until})" for one in self.accept if one.until < day]
+    def ended(self, days: Mapping[str, date]) -> list[str]:
+        """A note on entries that no longer accept anything; `days`: the last day of each cluster."""
+        ended = [
+            f"{one.finding} of {one.group} (until {one.until})"
+            for one in self.accept
+            if any(one.until < day and fnmatchcase(cluster, one.cluster) for cluster, day in days.items())
+        ]
         return [f"counterpoise.toml: no longer accepted: {'; '.join(ended)}"] if ended else []
 
 

@@ -18,14 +18,23 @@ from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-__all__ = ["CommitFigures", "StopFigures", "add_commits", "add_stops", "commit_columns", "committed_partitions", "lag_figures"]
+__all__ = [
+    "CommitFigures",
+    "StopFigures",
+    "add_commits",
+    "add_stops",
+    "commit_columns",
+    "committed_partitions",
+    "groups_with_offsets",
+    "lag_figures",
+]
 
 Figures = dict[str, Any]
 _LAG_NAMED, _UNOWNED_NAMED = 5, 5
 """How many partitions are listed: of the member with most lag, and of those with commits without an owner."""
 _WITH_COMMIT = [QUALITIES.index(name) for name in ("exact", "interpolated")]
 """The qualities of a row of `partition_lag` that has a commit."""
-_COMMITS = [("live", "sum"), ("dead", "sum"), ("live_ts", "min"), ("live_until", "max"), ("max_ts", "max")]
+_COMMITS = [("live", "sum"), ("dead", "sum"), ("live_ts", "min"), ("live_until", "max")]
 
 
 class StopFigures:
@@ -97,31 +106,31 @@ def committed_partitions(parts: PartitionStates, stops: Stops) -> Int64:
     return np.bincount(parts.keys.group[committed], minlength=len(parts.names.groups)).astype(np.int64)
 
 
-CommitFigures = list[Any]
-"""Number of commits and tombstones, first and last time of commits, latest time of both, offset of the newest, whether it is a
-tombstone."""
+CommitFigures = list[int]
+"""Number of commits and tombstones, first and last time of commits."""
 
 
 def add_commits(before: dict[str, CommitFigures], commits: pa.Table) -> None:
     """Add rows of `AGGREGATE_COLUMNS` to the figures by group."""
-    figures = [*_COMMITS, ("offset", "last"), ("deleted", "last")]
-    named = commits.select(["group_id", *dict(figures)]).sort_by("offset")
-    table = named.group_by("group_id", use_threads=False).aggregate(figures)
-    columns = [table["group_id"], *(table[f"{name}_{function}"] for name, function in figures)]
-    for group, live, dead, first, last, latest, offset, deleted in zip(*(one.to_pylist() for one in columns), strict=True):
-        known = before.setdefault(group, [0, 0, NEVER, -NEVER, -NEVER, -1, False])
-        known[0] += live
-        known[1] += dead
-        known[2:5] = min(known[2], first), max(known[3], last), max(known[4], latest)
-        if offset > known[5]:
-            known[5:] = offset, deleted
+    table = commits.group_by("group_id", use_threads=False).aggregate(_COMMITS)
+    columns = [table["group_id"], *(table[f"{name}_{function}"] for name, function in _COMMITS)]
+    for group, live, dead, first, last in zip(*(one.to_pylist() for one in columns), strict=True):
+        known = before.get(group, [0, 0, NEVER, -NEVER])
+        before[group] = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
 
 
-def commit_columns(figures: CommitFigures) -> Figures:
-    """Columns of `group_report`; `commits_gone`: the newest record is a tombstone."""
-    live, dead, first, last, _, _, deleted = figures
+def commit_columns(figures: CommitFigures, *, gone: bool) -> Figures:
+    """Columns of `group_report`; `gone`: the group has no offset any more."""
+    live, dead, first, last = figures
     times = {"first_commit": first if live else None, "last_commit": last if live else None}
-    return {"commits": live, "commit_tombstones": dead, **times, "commits_gone": deleted}
+    return {"commits": live, "commit_tombstones": dead, **times, "commits_gone": gone}
+
+
+def groups_with_offsets(parts: PartitionStates) -> frozenset[int]:
+    """Codes of the groups that have an offset of some partition: its newest commit is no tombstone."""
+    commits = parts.commits
+    is_newest = np.append(commits.key[1:] != commits.key[:-1], True)[: len(commits)]
+    return frozenset(parts.keys.group[commits.key[is_newest & ~commits.deleted]].tolist())
 
 
 def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, Figures, int | None]]:

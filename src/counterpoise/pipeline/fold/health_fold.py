@@ -17,7 +17,7 @@ from counterpoise.pipeline.fold.health import next_health
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, unit_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
-from counterpoise.pipeline.fold.health_rules import PURGED_BY_STREAMS
+from counterpoise.pipeline.fold.health_rules import PURGED_BY_STREAMS, WAITING
 from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, Seen, Shown
 from counterpoise.pipeline.fold.health_steps import Step, gone_at, steps_of
 from counterpoise.pipeline.fold.lag import Samples
@@ -134,7 +134,8 @@ def health_figures(
     """Yield each group that has a state, and its columns of `group_report`; `opened` are the rows of the last states."""
     names, rows = parts.groups, _worst_first(parts, opened)
     seen = Seen.of(parts.health[SEEN])
-    lost = np.maximum(seen.start - seen.committed, 0)[rows.key].astype(np.int64)
+    distance = (seen.start - seen.committed)[rows.key].astype(np.int64)
+    lost = np.where(distance >= WAITING, distance, 0)  # the next offset may be that of a transaction's marker
     bounds = [*run_starts(rows.group, rows.state).tolist(), len(rows)]
     runs, unhealthy = defaultdict[str, dict[int, slice]](dict), defaultdict[str, list[dict[str, Any]]](list)
     for begin, end in pairwise(bounds):

@@ -1,6 +1,7 @@
 """Sizing of groups, from samples of log ends: production of partitions, capacity of members, and how many members keep up.
 
-A window is the time between the first samples of two minutes. If the offset committed when it ends is below the end of the log
+A window is the time between the first samples of two minutes; one longer than a period does not count, because it hides a busier
+part. If the offset committed when it ends is below the end of the log
 when it began, records were waiting all the time: what the owner consumed meanwhile, on all its partitions, is its capacity.
 A period is ten minutes of windows; a group's busiest one gives the production that its members must keep up with.
 """
@@ -36,9 +37,7 @@ _USEFUL = 1.05
 class Sizing:
     """The figures of one group that its partitions (`Keys`) do not have; times in microseconds."""
 
-    # The begin of the first window, and the end of the last one; until < since: there is none
-    since: int = 0
-    until: int = -1
+    recorded: int = 0  # The length of all periods that have ended
     open: list[int] | None = None  # The period that has not ended: its number, begin, end, and records produced
     busiest: list[int] | None = None  # Begin, end and records of the busiest period that has ended; None: none has
     # The highest rate of a member that was behind in a window, and of any member; records per second
@@ -47,7 +46,8 @@ class Sizing:
     windows: int = 0  # Windows of members that were behind
 
     def end_period(self, begin: int, end: int, records: int) -> bool:
-        """Keep a period that has ended if it is the busiest one of at least five minutes; return whether it is."""
+        """Count a period that has ended, and keep it if it is the busiest one of at least five minutes; return whether it is."""
+        self.recorded += end - begin
         busier = 2 * (end - begin) >= _PERIOD and (self.busiest is None or _rate(begin, end, records) > _rate(*self.busiest))
         if busier:
             self.busiest = [begin, end, records]
@@ -85,7 +85,7 @@ def add_samples(of: Mapping[str, Sizing], parts: PartitionStates, instants: Int6
     before = Samples(known, keys.window_at[known], *(one if one is none else one[known] for one in begins))
     both = Samples.joined([before, rows])
     both = both.take(np.lexsort((both.time, both.key)))
-    follows = np.flatnonzero(both.key[1:] == both.key[:-1])
+    follows = np.flatnonzero((both.key[1:] == both.key[:-1]) & (np.diff(both.time) <= _PERIOD))
     newest = both.take(np.flatnonzero(np.append(both.key[1:] != both.key[:-1], True)))
     values = {f"window_{name}": getattr(newest, name) for name in ("owner", "committed", "committed_at", "end")}
     parts.keys = keys.put(newest.key, window_at=newest.time, **values)
@@ -150,9 +150,6 @@ def _add_production(of: Mapping[str, Sizing], parts: PartitionStates, windows: _
     for at, (code, number) in enumerate(zip(both.group[starts].tolist(), period[starts].tolist(), strict=True)):
         mine, figures = of[names[code]], [int(column[at]) for column in (begin, end, records)]
         rows = slice(starts[at], after[at])
-        if mine.until < mine.since:
-            mine.since = figures[0]
-        mine.until = max(mine.until, figures[1])
         is_last = at + 1 == len(starts) or both.group[starts[at + 1]] != code
         if is_last:
             mine.open = [number, *figures]
@@ -211,5 +208,5 @@ def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int 
         "member_load_per_second": fullest(loads, members) * per_second if members else None,
         "members_needed": least_members(loads, capacity / per_second / (1 + headroom)) if capacity else None,
         "members_useful": least_members(loads, loads.max() * _USEFUL),
-        "sizing_seconds": (of.until - of.since) / _SECOND,
+        "sizing_seconds": of.recorded / _SECOND,
     }

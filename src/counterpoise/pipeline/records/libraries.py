@@ -11,6 +11,7 @@ from counterpoise.planning.client_libraries import (
     COUNTERPOISE,
     FRANZ_GO,
     JAVA,
+    KAFKA_GO,
     KAFKA_PYTHON,
     LIBRDKAFKA,
     PYTHON,
@@ -22,7 +23,7 @@ from counterpoise.wire.user_data import decode_sticky
 __all__ = ["leader_library", "library_of"]
 
 _NO_RACK, _EMPTY_RACK = b"\xff\xff", b"\x00\x00"
-_NO_GENERATION = b"\xff\xff\xff\xff"
+_NO_GENERATION = _NULL = b"\xff\xff\xff\xff"
 _PLAIN = ("range", "roundrobin")
 _BARE = 4
 """Bytes of Java's cooperative user data, a generation alone."""
@@ -67,6 +68,8 @@ def _by_client_id(client_id: str | None, version: int) -> str | None:
 
 
 def _by_bytes(protocol: str, subscription: bytes, version: int, user_data: bytes | None) -> str:
+    if version == 1 and (protocol == "rack-affinity" or (user_data is None and subscription.endswith(_NULL))):
+        return KAFKA_GO  # Only it ends behind the user data, and has that strategy.
     if version >= 3:
         return _library_of_v3(protocol, subscription, user_data)
     if version == 0:
