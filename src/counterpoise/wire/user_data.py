@@ -133,9 +133,10 @@ def claims(subscription: Subscription, kind: ProtocolKind) -> Claims:
 def _without_trailers(data: bytes | None) -> bytes:
     """The layout alone: under strategies without a history there is none, and nothing is unreadable."""
     rest = data or b""
-    while rest[-_TRAILER_SIZE:][:3] == _TRAILER and len(rest) >= _TRAILER_SIZE:
-        rest = rest[:-_TRAILER_SIZE]
-    return rest
+    end = len(rest)
+    while end >= _TRAILER_SIZE and rest.startswith(_TRAILER, end - _TRAILER_SIZE):
+        end -= _TRAILER_SIZE
+    return rest[:end]
 
 
 def _generation(sticky: StickyData) -> int:
