@@ -75,7 +75,7 @@ _METHOD = """\
 - Versions: {versions}.
 - Each peer runs in a process of its own, one straight after another on each line: {seconds} s or {runs} runs, at least three.
   The first {warm_up} runs are warm-up (of fewer than {twice}, the first half); the median of the others counts. *First run*
-  is the cold one; only before it is garbage collected on request.
+  is the cold one. A peer calls its garbage collector before this run, and before no other.
 - A peer is stopped {cap} s after its kernel or leader began. Its ratio is then a lower bound (>).
 - The history is an optimal plan for the members who were there before, the same for every peer.
 - *Leader*: JoinGroup bytes in, assignment bytes out. Java's sticky and franz-go parse the claims inside the kernel; the

@@ -89,7 +89,7 @@ def _violations(strategy: Strategy, problem: Problem, other: Problem, laws: set[
         claimed = problem.replace(previous_owner=other.previous_owner, holder=other.holder)
         prepared, expected = strategy.prepare(problem), assign(claimed)
         plans = [(prepared(claimed), expected), (prepared(problem), owner), (prepared(claimed), expected)]
-        if not all(np.array_equal(one, other) for one, other in plans):
+        if not all(np.array_equal(plan, wanted) for plan, wanted in plans):
             found.append(Violation("prepare", "Strategy.prepare gives another plan than the kernel if claims differ"))
     return found
 

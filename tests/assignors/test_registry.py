@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,14 @@ def test_a_value_that_does_not_fit_is_answered_with_those_that_do():
         assignor("lag-sticky", tolerance=-1)
     with pytest.raises(OptionError, match=r"'counts': 'free' does not fit; expected 'balanced' or a whole number"):
         assignor("lag-sticky", counts="free")
+
+
+def test_a_copied_strategy_does_not_plan_with_the_prepare_of_another_kernel(monkeypatch):
+    monkeypatch.setattr(registry, "_BY_NAME", dict(registry._BY_NAME))
+    copied = replace(strategy("sticky"), name="mine", kernel=strategy("range").kernel)
+    with pytest.raises(OptionError, match="'mine': its prepare is that of 'sticky'; give prepare=None, or its own"):
+        register(copied)
+    register(replace(copied, prepare=None))
 
 
 def test_a_name_is_registered_once(monkeypatch):

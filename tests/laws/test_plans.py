@@ -134,12 +134,12 @@ def test_a_departed_holder_keeps_nobody_waiting() -> None:
 
 
 def test_what_nobody_holds_does_not_wait_whatever_the_target_is() -> None:
-    """A first round of which the target is not known is its own target."""
     problem = problem_of([2, 1], [[0, 1], []], 2, [0, UNOWNED, UNOWNED])
     nobody = np.full(3, UNOWNED, np.int32)
-    assert [fault.law for fault in withheld(problem, nobody, nobody)] == ["withheld"]
+    assert [fault.law for fault in withheld(problem, None, nobody)] == ["withheld"]
+    assert withheld(problem, nobody, nobody) == []
     held = problem_of([2, 1], [[0, 1], []], 2, [0, 1, UNOWNED])
-    assert withheld(held, nobody, nobody) == []
+    assert withheld(held, None, nobody) == []
 
 
 def test_audit_reports_the_laws_asked_for() -> None:

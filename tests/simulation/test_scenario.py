@@ -159,7 +159,7 @@ def test_a_group_that_never_comes_to_rest_is_reported_and_a_duration_ends_it() -
 
 def played(*events: dict[str, Any], strategy: str = "sticky", **member: Any) -> Any:
     about = {"name": "m", "topics": ["t"], "count": 1} | member
-    scenario = {"name": "s", "topics": {"t": 12, "u": 4}, "members": [about], "events": list(events)}
+    scenario = {"name": "s", "topics": {"t": 12, "u": 12}, "members": [about], "events": list(events)}
     return simulate(read_scenario(json.dumps(scenario), toml=False), [strategy])[strategy]
 
 
@@ -178,7 +178,6 @@ def test_members_that_are_added_are_configured_as_the_group_is_by_then() -> None
 
 
 def test_the_protocol_is_what_the_library_speaks() -> None:
-    assert [played(strategy="cooperative-sticky", library=name).protocol for name in ("java", "aiokafka")] == [
-        "cooperative",
-        "eager",
-    ]
+    for library, protocol in (("java", "cooperative"), ("aiokafka", "eager")):
+        for events in ([], [{"at": 60, "do": "leave", "members": "m"}]):
+            assert played(*events, strategy="cooperative-sticky", library=library).protocol == protocol

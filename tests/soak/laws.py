@@ -168,7 +168,7 @@ def computed_once() -> Iterator[None]:
                 known[key] = real(*arguments, **options)
             found = known[key]
             if isinstance(found, Prepared):
-                return Prepared(once(found.plan), found.linear)
+                return Prepared(once(found.plan), found.depends_on_kept)
             return found.copy() if isinstance(found, np.ndarray) else found
 
         return call

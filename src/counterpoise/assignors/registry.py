@@ -35,11 +35,19 @@ def register(added: Strategy) -> None:
     Raises
     ------
     OptionError
-        The name is taken.
+        The name is taken, or `Strategy.prepare` was copied from a strategy with another kernel.
     """
+    _check_prepare(added)
     if added.name in _BY_NAME:
         raise OptionError(f"strategy {added.name!r} is registered already; choose another name")
     _BY_NAME[added.name] = added
+
+
+def _check_prepare(added: Strategy) -> None:
+    """Refuse a strategy made by `dataclasses.replace` whose `prepare` plans for the kernel that it had before."""
+    for known in _BY_NAME.values():
+        if added.prepare is not None and added.prepare is known.prepare and added.kernel is not known.kernel:
+            raise OptionError(f"strategy {added.name!r}: its prepare is that of {known.name!r}; give prepare=None, or its own")
 
 
 @cache
@@ -57,6 +65,7 @@ def _register_entry_points(name: str | None = None) -> None:
             raise OptionError(f"{place} cannot be loaded ({error}); repair or remove its package") from error
         if not isinstance(added, Strategy) or added.name != point.name:
             raise OptionError(f"{place}: expected a Strategy of this name, got {added!r:.80}")
+        _check_prepare(added)
         if _BY_NAME.setdefault(added.name, added) is not added:
             raise OptionError(f"{place}: the name is taken; rename it or remove its package")
 

@@ -54,7 +54,7 @@ def prepare_optimal(
     prepared = prepare(problem, history=history, racks=racks, evenness=evenness)
     if history == "ignore":
         return prepared.plan
-    return partial(final_owners, assign=prepared.plan, depends_on_kept=prepared.linear)
+    return partial(final_owners, assign=prepared.plan, depends_on_kept=prepared.depends_on_kept)
 
 
 def _constrained(problem: Problem) -> Int32:

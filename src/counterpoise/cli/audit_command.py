@@ -221,7 +221,7 @@ def _record(settings: Settings, folder: str, show: Callable[[Status], None]) -> 
 
 
 def _findings_of(out: str, clusters: Iterable[str]) -> list[dict[str, Any]] | None:
-    """The findings of the last audit into a folder; None: of other clusters, or none that can be read (the next says why)."""
+    """The findings of the last audit into a folder; None: it was of other clusters, or cannot be read."""
     from counterpoise.report.load import open_audit
 
     try:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["lead_beside_loop"]
 
-_PLANS = 3
-"""Most plans for one generation; if topics still change the next rebalance, which the host asks for, plans them."""
+_MOST_PLANS = 3
+"""A leader plans at most this often in one rebalance. Partitions created after the last plan have no owner until the next one."""
 
 
 def lead_beside_loop(coordinator: Any, assignor: _AioKafkaAssignor) -> None:
@@ -44,7 +44,7 @@ class _Leader:
             return await self._host_perform(response)
         # The first call imports the leader's half, which takes some tenths of a second: not in the event loop.
         topics_known = (await asyncio.to_thread(import_module, "counterpoise.clients.leader_side")).topics_known
-        for left in reversed(range(_PLANS)):
+        for left in reversed(range(_MOST_PLANS)):
             given = await self._collect(assignor, response)
             lead = await self._plan(assignor, given)
             # The host ignores new metadata between assign and SyncGroup: partitions created while the plan was made would

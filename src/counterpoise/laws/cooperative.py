@@ -12,7 +12,7 @@ __all__ = ["added_and_revoked", "withheld"]
 
 def withheld(
     problem: Problem,
-    target: Int32,  # int32[P]: the target owners
+    target: Int32 | None,  # int32[P]: the target owners; None: unknown, as of a first round that another client handed out
     handed: Int32,  # int32[P]: what this round hands out, UNOWNED if a partition waits
     *,
     words: Words | None = None,
@@ -22,10 +22,13 @@ def withheld(
     A partition waits when a member other than its target owner holds it, or when two claim it (CONTESTED). O(P).
     """
     words = Words(problem) if words is None else words
+    if target is None:  # what nobody holds has some target; the rest may have stayed, or wait
+        ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
+        expected, target = (problem.holder == UNOWNED) & ownable, handed
+    else:
+        expected = target != UNOWNED
     waits = (problem.holder != UNOWNED) & (problem.holder != target)
-    ownable = np.repeat(np.diff(problem.subscriber_start) > 0, np.diff(problem.topic_start))
-    free = (target != UNOWNED) | ((problem.holder == UNOWNED) & ownable)  # the latter whatever the target is
-    early, late = waits & (handed != UNOWNED), ~waits & (handed == UNOWNED) & free
+    early, late = waits & (handed != UNOWNED), ~waits & (handed == UNOWNED) & expected
     other = ~waits & (handed != UNOWNED) & (handed != target)
     return [
         *of_partitions("withheld", early, "handed out while another member still holds it", words, handed),

@@ -85,7 +85,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
         handed, faults = owners_or_faults(group, plan, now=True)
         found += [fault for fault in faults if fault.law in wanted]
         if not faults and "withheld" in wanted:
-            found += withheld(problem, target, handed, words=words)
+            found += withheld(problem, None if whole is None else target, handed, words=words)
         if not faults and "added-and-revoked" in wanted:
             found += added_and_revoked(problem, handed, words=words)
     return found

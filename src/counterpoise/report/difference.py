@@ -31,7 +31,7 @@ def difference(one: Audit, two: Audit) -> dict[str, Any]:
 
     O(groups and findings), which are in memory. Figures are per day, so the recordings may differ in length.
     """
-    if len(one.clusters) != len(two.clusters):
+    if max(len(one.clusters), len(two.clusters)) > 1:
         one, two = one.named_by_cluster(), two.named_by_cluster()
     sides = [_Side(one), _Side(two)]
     living = [side.living for side in sides]

@@ -41,7 +41,7 @@ class Audit:
     def __init__(self, out: str, summary: Row, manifest: Manifest | None = None, *, by_cluster: bool = False) -> None:
         self.out = out
         self.summary = summary
-        self.clusters = frozenset(summary.get("clusters", ()))
+        self.clusters = frozenset(summary.get("clusters") or [summary.get("cluster", "")])
         self._manifest = manifest
         self._several = by_cluster or len(self.clusters) > 1
 
@@ -232,7 +232,6 @@ def _on_day(cluster: str, day: str | None) -> Any:
 
 def _between(source: Any, column: str, names: tuple[str, str], summary: Row) -> list[Any]:
     """Conditions that keep `column` between two times of the summary, which are cut to milliseconds."""
-    names = names if summary[names[0]] is not None else ("from", "to")  # without samples lag is that at the last commits
     if summary[names[0]] is None:
         return [pc.scalar(value=False)]
     first, last = (datetime.fromisoformat(summary[name]).astimezone(UTC) for name in names)

@@ -250,7 +250,7 @@ class Play:
         self._restart(name, down)
 
     def _configure(self, event: Event, **changes: object) -> None:
-        """Change how the members that a group gets later are configured, if the event names the group."""
+        """Let members that `scale` adds later have these settings too, if the event names the whole group."""
         for name in self._configured.keys() & set(_listed(event)):
             self._configured[name] = replace(self._configured[name], **changes)
 

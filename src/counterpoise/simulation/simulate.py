@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from counterpoise.assignors.strategy import COOPERATIVE, EAGER
+from counterpoise.assignors.protocols import client_protocol
+from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError
+from counterpoise.simulation.client import Client
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.planner import OnRound
 from counterpoise.simulation.play import Play
@@ -51,6 +53,12 @@ def simulate(
     return {name: _outcome(known, name, on_round) for name in strategies}
 
 
+def _protocol(clients: Sequence[Client]) -> str | None:
+    """The protocol that the clients speak, cooperative if some do; None: there are none."""
+    spoken = {client.protocol for client in clients}
+    return COOPERATIVE if COOPERATIVE in spoken else next(iter(spoken), None)
+
+
 def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Outcome:
     play = Play(scenario, strategy, on_round)
     play.run()
@@ -62,7 +70,7 @@ def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Out
     rounds = play.coordinator.rounds
     return Outcome(
         strategy=strategy,
-        protocol=COOPERATIVE if any(client.protocol == COOPERATIVE for client in members) else EAGER,
+        protocol=_protocol(members or play.clients) or client_protocol([strategy]),
         duration=horizon / 1000,
         rounds=len(rounds),
         rebalances=sum(not entry.follow_up for entry in rounds),

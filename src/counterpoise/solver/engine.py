@@ -55,10 +55,10 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """`solve` for a group with any claims."""
+    """The solver for one group: members, topics and subscriptions are fixed, and `plan` takes the group with any claims."""
 
     plan: Callable[[Problem], Int32]
-    linear: bool  # Whether `equal` plans it: then claims that a plan does not keep do not change it
+    depends_on_kept: bool  # Whether claims that a plan does not keep have no influence on it: all members subscribe to the same
 
 
 def prepare(
@@ -75,7 +75,7 @@ def prepare(
     with_racks = racks != "ignore" and racks_matter(problem)
     simple = not with_racks and evenness == "near"
     if members is not None and simple:
-        return Prepared(partial(assign_equal, members=members, history=history), linear=True)
+        return Prepared(partial(assign_equal, members=members, history=history), depends_on_kept=True)
     block = one_block(problem) if simple and history != "pin" else None
 
     @cache
@@ -89,7 +89,7 @@ def prepare(
             owner = _solve_by_flows(claiming, *classes_and_match(), history=history, racks=racks, evenness=evenness)
         return owner
 
-    return Prepared(plan, linear=False)
+    return Prepared(plan, depends_on_kept=False)
 
 
 def _solve_by_flows(

@@ -23,7 +23,7 @@ __all__ = ["GroupMetadata", "decode_group"]
 
 _STRAY = 1
 _TRAILER, _TRAILER_SIZE = 0xFF6370, 8
-"""As in `user_data`."""
+"""The first three bytes, and the size, of each field that counterpoise appends to user data (as in `user_data`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def decode_group(
     code = topics.find(data, claimed.name_start, claimed.name_length)
     member, topic, partition, unknown_partitions = _expand(data, claimed, code)
     if extra:
-        *more, missing = _listed(topics, extra)
+        *more, missing = _arrays_of_extra(topics, extra)
         member, topic, partition = (np.concatenate(pair) for pair in zip((member, topic, partition), more, strict=True))
         unknown_partitions += missing
     rack = [
@@ -171,8 +171,8 @@ def _expand(data: UInt8, entries: Entries, code: Int32) -> tuple[Int32, Int32, I
     return member.astype(np.int32), code, partition, unknown
 
 
-def _listed(topics: TopicIndex, extra: _Extra) -> tuple[Int32, Int32, Int32, int]:
-    """Claims that were read one by one, in the form of `_expand`."""
+def _arrays_of_extra(topics: TopicIndex, extra: _Extra) -> tuple[Int32, Int32, Int32, int]:
+    """Member, topic code and partition of each claim in `extra`, and the number of claims on unknown topics."""
     entries = [(member, name, partitions) for member, owned in extra for name, partitions in owned]
     data, starts = padded([name.encode("utf-8", "surrogatepass") for _, name, _ in entries])
     count = [len(partitions) for _, _, partitions in entries]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, KafkaException
 
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import Cluster
@@ -58,3 +58,31 @@ def test_a_topic_that_is_not_described_in_time_is_an_error(error: Exception, wor
 def test_groups_that_are_not_listed_in_time_are_an_error_of_one_line() -> None:
     with pytest.raises(SourceError, match="groups: no answer"):
         poll_groups(cluster_whose(list_consumer_groups=lambda **_: failing(FutureTimeoutError())))
+
+
+def done(result: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
+
+
+def test_of_a_partition_whose_commit_cannot_be_read_nothing_is_known() -> None:
+    """The other partitions are read, one has no commit; and the fault is said."""
+    refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    offsets = [("t", 0, 7, None), ("t", 1, -1001, None), ("u", 0, -1001, refused)]
+    listed = [
+        SimpleNamespace(topic=topic, partition=at, offset=offset, error=error, leader_epoch=None, metadata=None)
+        for topic, at, offset, error in offsets
+    ]
+    about = SimpleNamespace(
+        group_id="g", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY, members=[], partition_assignor=""
+    )
+    cluster = cluster_whose(
+        list_consumer_groups=lambda **_: done(SimpleNamespace(valid=[SimpleNamespace(group_id="g")], errors=[])),
+        describe_consumer_groups=lambda names, **_: {name: done(about) for name in names},
+        list_consumer_group_offsets=lambda _, **__: {"g": done(SimpleNamespace(topic_partitions=listed))},
+    )
+    poll = poll_groups(cluster)
+    assert [group.commits for group in poll.groups] == [{("t", 0): (7, -1, ""), ("u", 0): None}]
+    (fault,) = poll.faults
+    assert fault.startswith("group g: cannot read commits of 1 partition(s), first u 0 (")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.changes import change_rows
-from counterpoise.pipeline.fold.group_figures import commit_columns, committed_partitions, groups_with_offsets, lag_figures
+from counterpoise.pipeline.fold.group_figures import commit_columns, committed_partitions, groups_with_commits, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState, _queued
 from counterpoise.pipeline.fold.health_fold import health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
@@ -296,7 +296,7 @@ def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
     stops = bucket._fold(chunk.commits, rows, None, NEVER)
     opened = open_rows(bucket.parts, bucket._ends.instants)
     bucket._add_health(rows, opened)
-    counted, present = committed_partitions(bucket.parts, stops), groups_with_offsets(bucket.parts)
+    counted, with_commits = committed_partitions(bucket.parts, stops), groups_with_commits(bucket.parts)
     lag = {name: (figures, n) for name, figures, n in lag_figures(bucket.parts, bucket._ends.instants)}
     health = dict(health_figures(bucket.groups, bucket.parts, opened))
     for name, group in bucket.groups.items():
@@ -310,7 +310,7 @@ def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
             health.get(name),
             group.stops.figures,
             many,
-            None if group.commits is None else commit_columns(group.commits, gone=code not in present),
+            None if group.commits is None else commit_columns(group.commits, gone=code not in with_commits),
             lag.get(name),
             group.timeouts.figures,
         )

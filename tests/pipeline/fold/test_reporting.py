@@ -93,6 +93,15 @@ def test_lag_now_is_of_the_last_sample() -> None:
         assert figures["lag_now"] == lag
 
 
+def test_commits_are_gone_by_log_offsets_also_if_a_clock_was_set_back() -> None:
+    sample = Sample(75, (20, 20, 20, 20), ZEROS)
+    again: list[Event] = [Commit(40, "g", 0, 10, None), Commit(100, "g", 0, None, None), sample, Commit(50, "g", 0, 11, None)]
+    over: list[Event] = [Commit(100, "g", 0, 10, None), sample, Commit(50, "g", 0, None, None)]
+    for events, gone in ((again, False), (over, True)):
+        for cuts in ((), (2,), (3,)):
+            assert folded(History(tuple(events), None, None), cuts, saved=True).figures["g"][5]["commits_gone"] == gone
+
+
 @pytest.mark.parametrize("cuts", [(), (1, 2, 3, 4)])
 def test_commits_are_gone_when_no_partition_has_an_offset_any_more(cuts: tuple[int, ...]) -> None:
     """The offset of one partition expires, while another one is stuck: that group is alive."""

@@ -125,6 +125,15 @@ def test_what_happened_between_two_recordings_is_not_recorded() -> None:
     assert found["sizing_seconds"] == pytest.approx(3_600, rel=0.05)
 
 
+def test_samples_every_ten_minutes_are_enough_and_no_time_counts_twice() -> None:
+    """One partition has no samples from 330 s to 870 s; then samples are a second more than ten minutes apart."""
+    samples = Model(steady(50, 50), members=1, capacity=200).samples()
+    gap = [one.take(np.flatnonzero((one.key == 0) | (one.time < 330 * SECOND) | (one.time > 870 * SECOND))) for one in samples]
+    assert sized(gap, 1)["sizing_seconds"] == 1800
+    rare = Model(steady(50, 50), members=1, capacity=200, seconds=7_200, sample_every=601).samples()
+    assert sized(rare, 1)["production_per_second"] == pytest.approx(100, rel=0.01)
+
+
 def test_two_minutes_at_the_end_are_no_period_even_the_busiest_two() -> None:
     found = sized(Model([burst(10, 500, 1200, 1330)], members=1, capacity=1000, seconds=1320).samples(), 1)
     assert found["production_per_second"] == pytest.approx(10, rel=0.01)

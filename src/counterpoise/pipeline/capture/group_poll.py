@@ -43,7 +43,7 @@ class SeenGroup:
     stable: bool  # Whether the group was not rebalancing: only then the assignments of its members are known
     assignor: str
     members: tuple[SeenMember, ...]  # Sorted by id
-    # Topic and partition -> commit, None: it could not be read; None: no commit of the group could be read
+    # By topic and partition; a value of None: this commit could not be read. None instead of a mapping: the request failed
     commits: Mapping[Partition, Committed | None] | None = None
 
 

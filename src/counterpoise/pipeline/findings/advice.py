@@ -124,12 +124,12 @@ def suggested_strategy(row: Row) -> str | None:
 
 
 def _without_eager(row: Row, names: Sequence[str]) -> list[str]:
-    """The strategies that a group may be told: no eager one if it is cooperative and its libraries read on during a join.
+    """`names` without eager strategies, if the group is cooperative and its clients keep consuming during a rebalance.
 
     Eager rebalances were measured with heartbeats in phase; otherwise all partitions wait for the last member.
     """
-    reads_on = row["protocol_kind"] == COOPERATIVE_KIND and not keeps_standing(row["libraries"], COOPERATIVE_KIND)
-    return [name for name in names if not reads_on or name == COOPERATIVE]
+    consumes_on = row["protocol_kind"] == COOPERATIVE_KIND and not keeps_standing(row["libraries"], COOPERATIVE_KIND)
+    return [name for name in names if not consumes_on or name == COOPERATIVE]
 
 
 def _predicted(row: Row, name: str, seconds: Mapping[tuple[str, str], float], now: float) -> float | None:

@@ -18,7 +18,7 @@ from counterpoise.pipeline.fold.group_figures import (
     add_stops,
     commit_columns,
     committed_partitions,
-    groups_with_offsets,
+    groups_with_commits,
     lag_figures,
 )
 from counterpoise.pipeline.fold.group_state import GroupState
@@ -123,20 +123,20 @@ class Bucket:
         self._add_replays(rows)
         opened = open_rows(self.parts, self._ends.instants)
         self._add_health(rows, opened)
-        counted, present = committed_partitions(self.parts, stops), groups_with_offsets(self.parts)
+        counted, with_commits = committed_partitions(self.parts, stops), groups_with_commits(self.parts)
         lag = {name: (figures, n) for name, figures, n in lag_figures(self.parts, self._ends.instants)}
         health = dict(health_figures(self.groups, self.parts, opened))
         for name, group in sorted(self.groups.items()):
             for row in changes.change_rows(group.changes, name, end):
                 rows.add_change(row)
             of_lag, committed = lag.get(name, ({}, None))
-            figures = {**self._figures(name, group, counted, present), **of_lag, **health.get(name, {})}
+            figures = {**self._figures(name, group, counted, with_commits), **of_lag, **health.get(name, {})}
             if figures.get("committed_partitions") is None:  # a group without steps has no stops
                 figures["committed_partitions"] = committed
             if figures.get("first_ts") is not None or group.commits is not None:
                 yield {"group_id": name, **figures, **group.strategies.figures}
 
-    def _figures(self, name: str, group: GroupState, counted: Int64, present: frozenset[int]) -> dict[str, Any]:
+    def _figures(self, name: str, group: GroupState, counted: Int64, with_commits: frozenset[int]) -> dict[str, Any]:
         """The figures of a group without lag, health and strategies."""
         figures, code = dict(group.step_figures.summary()), self.parts.names.groups.get(name)
         if figures:
@@ -146,7 +146,7 @@ class Bucket:
         if code is not None:
             figures |= sizing_columns(group.sizing, self.parts, code, figures.get("members_now"), self._spec.headroom)
         if group.commits is not None:
-            figures |= commit_columns(group.commits, gone=code not in present)
+            figures |= commit_columns(group.commits, gone=code not in with_commits)
         return figures | group.timeouts.figures
 
     def _fold(self, commits: pa.Table, rows: TableRows, until: int | None, replay_until: int) -> Stops:

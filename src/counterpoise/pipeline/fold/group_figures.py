@@ -13,7 +13,7 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.lag import QUALITIES
-from counterpoise.pipeline.fold.partitions import PartitionStates
+from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.scan.aggregation import NEVER
@@ -25,7 +25,7 @@ __all__ = [
     "add_stops",
     "commit_columns",
     "committed_partitions",
-    "groups_with_offsets",
+    "groups_with_commits",
     "lag_figures",
 ]
 
@@ -120,17 +120,16 @@ def add_commits(before: dict[str, CommitFigures], commits: pa.Table) -> None:
 
 
 def commit_columns(figures: CommitFigures, *, gone: bool) -> Figures:
-    """Columns of `group_report`; `gone`: the group has no offset any more."""
+    """Columns of `group_report`; `gone`: the group has no committed offset any more."""
     live, dead, first, last = figures
     times = {"first_commit": first if live else None, "last_commit": last if live else None}
     return {"commits": live, "commit_tombstones": dead, **times, "commits_gone": gone}
 
 
-def groups_with_offsets(parts: PartitionStates) -> frozenset[int]:
-    """Codes of the groups that have an offset of some partition: its newest commit is no tombstone."""
-    commits = parts.commits
-    is_newest = np.append(commits.key[1:] != commits.key[:-1], True)[: len(commits)]
-    return frozenset(parts.keys.group[commits.key[is_newest & ~commits.deleted]].tolist())
+def groups_with_commits(parts: PartitionStates) -> frozenset[int]:
+    """Codes of the groups that have a committed offset: of some partition the newest commit is no tombstone."""
+    newest = parts.commits.take(newest_commits(parts.commits))
+    return frozenset(parts.keys.group[newest.key[~newest.deleted]].tolist())
 
 
 def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, Figures, int | None]]:

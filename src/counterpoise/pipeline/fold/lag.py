@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, last_at, run_starts, slices
+from counterpoise.pipeline.arrays import Bool, Columns, last_at, slices
 from counterpoise.pipeline.fold.log_ends import LogEnds
-from counterpoise.pipeline.fold.partitions import PartitionStates
+from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.pipeline.source.scope import Reset
@@ -143,8 +143,7 @@ def lag_rows(
 def _last_commits(parts: PartitionStates) -> Iterator[LagRows]:
     """The rows without samples: the last commit of each partition, with an unknown lag; a later commit replaces the row."""
     commits = parts.commits
-    order = np.lexsort((commits.offset, commits.key))
-    last = order[::-1][run_starts(commits.key[order[::-1]])][::-1]
+    last = newest_commits(commits)
     last = last[~commits.deleted[last]]
     if len(last):
         none, time = np.full(len(last), -1), commits.ts[last]

@@ -24,7 +24,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.lag import LagRows
 
-__all__ = ["Keys", "PartitionStates"]
+__all__ = ["Keys", "PartitionStates", "newest_commits"]
 
 
 def _codes(texts: pa.ChunkedArray, known: dict[str, int]) -> Int64:
@@ -220,9 +220,10 @@ class PartitionStates:
         commits, finished = self.commits, self._finished_spans(watermarks)
         is_old = commits.max_ts <= watermarks[commits.key]
         droppable = self._of_finished_spans(finished, watermarks) & is_old
-        newest = np.zeros(len(commits), np.bool_)
-        newest_first = np.flatnonzero(is_old)[::-1]
+        newest, old = np.zeros(len(commits), np.bool_), np.flatnonzero(is_old)
+        newest_first = old[::-1]
         newest[newest_first[run_starts(commits.key[newest_first])]] = True
+        newest[old[newest_commits(commits.take(old))]] = True  # another one, if the broker's clock was set back
         counted = droppable & newest
         rows = replace(
             commits,
@@ -336,6 +337,12 @@ class PartitionStates:
         time, of = self.step_time, self.step_group
         stay = (time >= least[of]) | ((time >= first[of]) & (time < last[of]))
         self.step_group, self.step_time = self.step_group[stay], self.step_time[stay]
+
+
+def newest_commits(rows: Aggregates) -> Int64:
+    """The rows of the newest commit of each key, the one with the highest log offset, by key."""
+    newest_first = np.lexsort((rows.offset, rows.key))[::-1]
+    return newest_first[run_starts(rows.key[newest_first])][::-1]
 
 
 def _numbered(group: Int64, topic: Int64, partition: Int64) -> tuple[Int64, Int64]:

@@ -1,9 +1,9 @@
 """Sizing of groups, from samples of log ends: production of partitions, capacity of members, and how many members keep up.
 
-A window is the time between the first samples of two minutes; one longer than a period does not count, because it hides a busier
-part. If the offset committed when it ends is below the end of the log
-when it began, records were waiting all the time: what the owner consumed meanwhile, on all its partitions, is its capacity.
-A period is ten minutes of windows; a group's busiest one gives the production that its members must keep up with.
+A window is the time between the first samples of two minutes. A window longer than two periods is ignored: its mean rate would
+hide peaks. If the offset committed when a window ends is below the end of the log when it began, records were waiting all the
+time: what the owner consumed meanwhile, on all its partitions, is its capacity. A period is ten minutes of windows; a group's
+busiest one gives the production that its members must keep up with.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 __all__ = ["Sizing", "add_samples", "fullest", "least_members", "sizing_columns"]
 
 _SECOND = 1_000_000
-_WINDOW, _PERIOD = 60 * _SECOND, 600 * _SECOND
+_WINDOW, _PERIOD, _LONGEST = 60 * _SECOND, 600 * _SECOND, 1200 * _SECOND
 _NAMED = 3
 """Partitions with most production that are listed."""
 _TRIED = 4_000_000
@@ -37,7 +37,9 @@ _USEFUL = 1.05
 class Sizing:
     """The figures of one group that its partitions (`Keys`) do not have; times in microseconds."""
 
-    recorded: int = 0  # The length of all periods that have ended
+    # The time in all periods that have ended, without that between them, and the end of the last one
+    recorded: int = 0
+    until: int = -NEVER
     open: list[int] | None = None  # The period that has not ended: its number, begin, end, and records produced
     busiest: list[int] | None = None  # Begin, end and records of the busiest period that has ended; None: none has
     # The highest rate of a member that was behind in a window, and of any member; records per second
@@ -47,7 +49,8 @@ class Sizing:
 
     def end_period(self, begin: int, end: int, records: int) -> bool:
         """Count a period that has ended, and keep it if it is the busiest one of at least five minutes; return whether it is."""
-        self.recorded += end - begin
+        self.recorded += max(end - max(begin, self.until), 0)
+        self.until = max(self.until, end)
         busier = 2 * (end - begin) >= _PERIOD and (self.busiest is None or _rate(begin, end, records) > _rate(*self.busiest))
         if busier:
             self.busiest = [begin, end, records]
@@ -85,7 +88,7 @@ def add_samples(of: Mapping[str, Sizing], parts: PartitionStates, instants: Int6
     before = Samples(known, keys.window_at[known], *(one if one is none else one[known] for one in begins))
     both = Samples.joined([before, rows])
     both = both.take(np.lexsort((both.time, both.key)))
-    follows = np.flatnonzero((both.key[1:] == both.key[:-1]) & (np.diff(both.time) <= _PERIOD))
+    follows = np.flatnonzero((both.key[1:] == both.key[:-1]) & (np.diff(both.time) <= _LONGEST))
     newest = both.take(np.flatnonzero(np.append(both.key[1:] != both.key[:-1], True)))
     values = {f"window_{name}": getattr(newest, name) for name in ("owner", "committed", "committed_at", "end")}
     parts.keys = keys.put(newest.key, window_at=newest.time, **values)
@@ -182,7 +185,7 @@ def fullest(loads: Int64, members: int) -> int:
 
 def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int | None, headroom: float) -> dict[str, Any]:
     """Columns of `group_report`; empty without a window. `members`: those of the group now; `headroom`: 0.2 is a fifth."""
-    keys, topics = parts.keys, parts.topics
+    of, keys, topics = replace(of), parts.keys, parts.topics  # its open period ends in the copy alone
     mine = np.flatnonzero((keys.group == group) & (keys.window_at != -NEVER))
     if of.open is None or not len(mine):
         return {}
