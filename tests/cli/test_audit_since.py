@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tests.report import fleet
 
 from counterpoise.cli.app import app
+from counterpoise.cli.audit_command import _findings_of
 from counterpoise.pipeline.audit import AuditResult
 from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.storage.files import write_bytes
@@ -89,7 +90,14 @@ def test_severity_limits_worst_groups_and_changes_too(tmp_path: Path, monkeypatc
     monkeypatch.setattr("counterpoise.pipeline.audit.audit", lambda *_, **__: result)
     monkeypatch.setattr("counterpoise.report.render.write_report", lambda out: f"{out}/page.html")
     before = iter([[], rows] * 2)
-    monkeypatch.setattr("counterpoise.cli.audit_command._findings_of", lambda _: next(before))
+    monkeypatch.setattr("counterpoise.cli.audit_command._findings_of", lambda *_: next(before))
     for words, named in (([], ["bad", "fair"]), (["--severity", "critical"], ["bad"])):
         done = CliRunner().invoke(app, ["audit", str(SHOP), "--out", str(tmp_path), *words])
         assert [line.split()[-1] for line in done.stdout.splitlines() if "Moves of" in line] == named * 2, done.output
+
+
+def test_findings_of_other_clusters_are_not_compared(tmp_path: Path) -> None:
+    fleet.write(tmp_path, findings=[fleet.finding(1, "g")])
+    assert [row["group_id"] for row in _findings_of(str(tmp_path), ["default"]) or ()] == ["g"]
+    assert _findings_of(str(tmp_path), ["west"]) is None
+    assert _findings_of(str(tmp_path / "nowhere"), ["default"]) is None

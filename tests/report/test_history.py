@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.schemas import ASSIGNMENT
 from counterpoise.report.history import history_of
+from counterpoise.report.load import open_audit
+from tests.report import fleet
 
 
 @pytest.mark.parametrize(
@@ -24,3 +29,21 @@ def test_every_partition_stands_under_its_topic(held: list[tuple[str, list[int]]
     history = history_of([{}], 0, assignment)
     assert history.partitions == partitions
     assert sorted(history.partitions[code] for code in history.held.partition.tolist()) == partitions
+
+
+def test_bars_count_rebalances_and_offsets_are_those_of_all_steps(tmp_path: Path) -> None:
+    kinds = ("created", "rebalance", "cooperative_followup", "rebalance")
+    steps = [fleet.step("g", at, at, {"m": {"t": [0]}}, kind=kind) for at, kind in enumerate(kinds, 1)]
+    bars, offsets = open_audit(fleet.write(tmp_path, rebalances=steps)).rhythm(1, fleet.START, fleet.START + 9 * fleet.MINUTE)[
+        "g"
+    ]
+    assert (bars.tolist(), offsets.tolist()) == ([2], [10, 20, 30, 40])
+
+
+def test_without_samples_no_state_of_an_earlier_audit_is_read(tmp_path: Path) -> None:
+    fleet.write(tmp_path, health=[fleet.state("g", "stalled", 1, 3)])
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    for sampled, found in ((("2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"), ["g"]), ((None, None), [])):
+        about = {"days": {"default": None}, "sampled_from": sampled[0], "sampled_to": sampled[1]}
+        (tmp_path / "summary.json").write_text(json.dumps(summary | about))
+        assert list(open_audit(tmp_path).health(["g"])) == found
