@@ -34,9 +34,8 @@ def test_every_partition_stands_under_its_topic(held: list[tuple[str, list[int]]
 def test_bars_count_rebalances_and_offsets_are_those_of_all_steps(tmp_path: Path) -> None:
     kinds = ("created", "rebalance", "cooperative_followup", "rebalance")
     steps = [fleet.step("g", at, at, {"m": {"t": [0]}}, kind=kind) for at, kind in enumerate(kinds, 1)]
-    bars, offsets = open_audit(fleet.write(tmp_path, rebalances=steps)).rhythm(1, fleet.START, fleet.START + 9 * fleet.MINUTE)[
-        "g"
-    ]
+    audit, end = open_audit(fleet.write(tmp_path, rebalances=steps)), fleet.START + 9 * fleet.MINUTE
+    bars, offsets = audit.rhythm(1, fleet.START, end)["g"]
     assert (bars.tolist(), offsets.tolist()) == ([2], [10, 20, 30, 40])
 
 

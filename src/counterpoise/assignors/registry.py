@@ -44,7 +44,7 @@ def register(added: Strategy) -> None:
 
 
 def _check_prepare(added: Strategy) -> None:
-    """Refuse a strategy made by `dataclasses.replace` whose `prepare` plans for the kernel that it had before."""
+    """Refuse a strategy whose `prepare` is that of another kernel, as after `dataclasses.replace`."""
     for known in _BY_NAME.values():
         if added.prepare is not None and added.prepare is known.prepare and added.kernel is not known.kernel:
             raise OptionError(f"strategy {added.name!r}: its prepare is that of {known.name!r}; give prepare=None, or its own")

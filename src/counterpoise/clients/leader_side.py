@@ -12,10 +12,10 @@ from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.clients.member_side import WITHOUT_HISTORY
 from counterpoise.clients.own_fields import assignment_user_data, capacity_of
-from counterpoise.errors import SnapshotError, WireError
+from counterpoise.errors import WireError
 from counterpoise.planning.lead import Lead, lead_plan
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.joined import JoinMember
+from counterpoise.snapshot.joined import JoinMember, unreadable_member
 from counterpoise.wire.consumer_protocol import Subscription, decode_subscription
 
 __all__ = ["GroupToLead", "Lag", "group_to_lead", "lead_group", "protocol_to_lead", "topics_known"]
@@ -55,7 +55,7 @@ def _subscription(member: JoinMember) -> Subscription:
     try:
         return decode_subscription(member.metadata)
     except WireError as error:
-        raise SnapshotError(f"member {member.id!r}, metadata: {error}; it is no ConsumerProtocolSubscription") from error
+        raise unreadable_member(member.id, error) from error
 
 
 def lead_group(

@@ -250,17 +250,13 @@ class Play:
         self._restart(name, down)
 
     def _configure(self, event: Event, **changes: object) -> None:
-        """Let members that `scale` adds later have these settings too, if the event names the whole group."""
-        for name in self._configured.keys() & set(_listed(event)):
+        """Change the settings of each group that the event names as a whole, for members that `scale` adds later."""
+        for name in self._configured.keys() & set(event.names):
             self._configured[name] = replace(self._configured[name], **changes)
 
     def _names(self, event: Event) -> Sequence[str]:
         names: list[str] = []
-        for name in _listed(event):
+        for name in event.names:
             of_group = [member for member, group in self._group_of.items() if group.name == name]
             names.extend(of_group or [name])
         return list(dict.fromkeys(names))
-
-
-def _listed(event: Event) -> Sequence[str]:
-    return [event.members] if isinstance(event.members, str) else event.members

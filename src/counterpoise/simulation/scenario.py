@@ -69,6 +69,11 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partitions: int = 0
     strategies: Sequence[str] = ()
 
+    @property
+    def names(self) -> Sequence[str]:
+        """`members` as a list."""
+        return [self.members] if isinstance(self.members, str) else self.members
+
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A group's life."""

@@ -144,9 +144,8 @@ def _member_name_faults(event: Event, groups: set[str], names: Mapping[str, str]
         if not isinstance(event.members, str) or event.members not in groups:
             yield f"members: {event.members!r} is no member group; scale takes the name of one"
         return
-    wanted = [event.members] if isinstance(event.members, str) else list(event.members)
-    unknown = [name for name in wanted if name not in names and name not in groups]
-    if unknown or not wanted:
+    unknown = [name for name in event.names if name not in names and name not in groups]
+    if unknown or not event.names:
         yield f"members: {unknown[0] if unknown else 'nobody'} is not among the scenario's members"
 
 

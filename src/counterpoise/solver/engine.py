@@ -58,7 +58,8 @@ class Prepared:
     """The solver for one group: members, topics and subscriptions are fixed, and `plan` takes the group with any claims."""
 
     plan: Callable[[Problem], Int32]
-    depends_on_kept: bool  # Whether claims that a plan does not keep have no influence on it: all members subscribe to the same
+    # Whether `plan` gives the same owners without the claims that it does not keep; so it is if subscriptions are equal
+    depends_on_kept: bool
 
 
 def prepare(

@@ -17,13 +17,11 @@ from counterpoise.wire.consumer_protocol import TopicPartitions, decode_subscrip
 from counterpoise.wire.group_fields import Fields, read_fields, subscribed_topics
 from counterpoise.wire.primitives import java_text
 from counterpoise.wire.topic_lists import Entries, TopicIndex, padded, scan
-from counterpoise.wire.user_data import ProtocolKind, StickyData, decode_cooperative, decode_sticky
+from counterpoise.wire.user_data import TRAILER, TRAILER_SIZE, ProtocolKind, StickyData, decode_cooperative, decode_sticky
 
 __all__ = ["GroupMetadata", "decode_group"]
 
 _STRAY = 1
-_TRAILER, _TRAILER_SIZE = 0xFF6370, 8
-"""The first three bytes, and the size, of each field that counterpoise appends to user data (as in `user_data`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +90,7 @@ _Extra = list[tuple[int, tuple[TopicPartitions, ...]]]
 def _claims(data: UInt8, fields: Fields, kind: ProtocolKind) -> tuple[Entries, Int64, Bool, _Extra]:
     """Claimed entries, generations, whose user data is unreadable, and claims of members in rare dialects."""
     unreadable = np.zeros(len(fields.sound), np.bool_)
-    fields = fields._replace(user_length=_without_trailers(data, fields))
+    fields = fields._replace(user_length=_length_without_trailers(data, fields))
     if kind == "eager":
         wanted = np.flatnonzero(fields.sound & (fields.user_length > 0))
         entries, generation, rare = _sticky_lists(data, fields, wanted)
@@ -113,14 +111,14 @@ def _claims(data: UInt8, fields: Fields, kind: ProtocolKind) -> tuple[Entries, I
     return owned, generation, unreadable, extra
 
 
-def _without_trailers(data: UInt8, fields: Fields) -> Int64:
+def _length_without_trailers(data: UInt8, fields: Fields) -> Int64:
     """The length of each member's user data without the fields that counterpoise writes behind the layouts."""
-    word_at, length = windows(data, np.dtype(">u4")), fields.user_length.copy()
+    word_at, length, marker = windows(data, np.dtype(">u4")), fields.user_length.copy(), int.from_bytes(TRAILER)
     members = np.flatnonzero(fields.sound)
     while len(members):
-        members = members[length[members] >= _TRAILER_SIZE]
-        members = members[word_at[fields.user_start[members] + length[members] - _TRAILER_SIZE].astype(np.int64) >> 8 == _TRAILER]
-        length[members] -= _TRAILER_SIZE
+        members = members[length[members] >= TRAILER_SIZE]
+        members = members[word_at[fields.user_start[members] + length[members] - TRAILER_SIZE].astype(np.int64) >> 8 == marker]
+        length[members] -= TRAILER_SIZE
     return length
 
 

@@ -21,6 +21,8 @@ from counterpoise.wire.consumer_protocol import Subscription, TopicPartitions, r
 from counterpoise.wire.primitives import Reader, Writer
 
 __all__ = [
+    "TRAILER",
+    "TRAILER_SIZE",
     "Claims",
     "ProtocolKind",
     "StickyData",
@@ -35,7 +37,7 @@ ProtocolKind = Literal["eager", "cooperative"]
 """How the group rebalances: claims are in the user data (eager) or in the owned partitions (cooperative)."""
 
 _STRAY = b"\x00\x01"
-_TRAILER, _TRAILER_SIZE = b"\xffcp", 8
+TRAILER, TRAILER_SIZE = b"\xffcp", 8
 """How each field begins that counterpoise writes behind the layouts (host, capacity), and its bytes; no layout can end so."""
 
 
@@ -134,8 +136,8 @@ def _without_trailers(data: bytes | None) -> bytes:
     """The layout alone: under strategies without a history there is none, and nothing is unreadable."""
     rest = data or b""
     end = len(rest)
-    while end >= _TRAILER_SIZE and rest.startswith(_TRAILER, end - _TRAILER_SIZE):
-        end -= _TRAILER_SIZE
+    while end >= TRAILER_SIZE and rest.startswith(TRAILER, end - TRAILER_SIZE):
+        end -= TRAILER_SIZE
     return rest[:end]
 
 

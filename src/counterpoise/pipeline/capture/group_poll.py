@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaException
 
 from counterpoise.clients.admin_requests import GRACE_S, AdminRequests, reason_of
 from counterpoise.errors import SourceError
@@ -76,29 +76,28 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
     for first in range(0, len(names), BATCH):
         part = names[first : first + BATCH]
         described = cluster.request(partial(cluster.admin.describe_consumer_groups, part, request_timeout=TIMEOUT_S), "groups")
-        ask = partial(cluster.admin.list_consumer_group_offsets, request_timeout=TIMEOUT_S)
-        commits = {name: cluster.request(partial(ask, [ConsumerGroupTopicPartitions(name)]), name)[name] for name in part}
+        read = partial(cluster.admin.list_consumer_group_offsets, request_timeout=TIMEOUT_S)
+        commits = {name: cluster.request(partial(read, [ConsumerGroupTopicPartitions(name)]), name)[name] for name in part}
         for name in part:
             about = requests.answer(described[name], f"group {name}: cannot describe it")
             if about is None or about.state is ConsumerGroupState.DEAD:
                 continue
             offsets = requests.answer(commits[name], f"group {name}: cannot read its commits")
-            read = None if offsets is None else {(each.topic, each.partition): each for each in offsets.topic_partitions}
-            unread = [each for each in (read or {}).values() if each.error is not None]
+            listed = None if offsets is None else offsets.topic_partitions
+            unread = [each for each in listed or () if each.error is not None]
             if unread:
                 where = f"{len(unread)} partition(s), first {unread[0].topic} {unread[0].partition}"
-                poll.faults.append(
-                    f"group {name}: cannot read commits of {where} ({cluster.settings.hidden(unread[0].error.str())})"
-                )
-            poll.groups.append(_group(about, read))
+                failed(f"group {name}: cannot read commits of {where}", KafkaException(unread[0].error))
+            poll.groups.append(_group(about, listed))
     return poll
 
 
-def _group(about: Any, offsets: Mapping[Partition, Any] | None) -> SeenGroup:
+def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:
     modern = about.type is ConsumerGroupType.CONSUMER
     commits = None
     if offsets is not None:
-        commits = {at: _commit(each) for at, each in offsets.items() if each.error is not None or each.offset >= 0}
+        read = (each for each in offsets if each.error is not None or each.offset >= 0)
+        commits = {(each.topic, each.partition): _commit(each) for each in read}
     members = sorted((_member(each, modern) for each in about.members), key=lambda member: member.member_id)
     # A KIP-848 group has a target at any time, also before its members have reached it.
     stable = modern or about.state in STABLE_STATES

@@ -126,10 +126,11 @@ def suggested_strategy(row: Row) -> str | None:
 def _without_eager(row: Row, names: Sequence[str]) -> list[str]:
     """`names` without eager strategies, if the group is cooperative and its clients keep consuming during a rebalance.
 
-    Eager rebalances were measured with heartbeats in phase; otherwise all partitions wait for the last member.
+    The time that eager rebalances stop was measured with members that hear of them at once; otherwise all partitions wait for the
+    last member.
     """
-    consumes_on = row["protocol_kind"] == COOPERATIVE_KIND and not keeps_standing(row["libraries"], COOPERATIVE_KIND)
-    return [name for name in names if not consumes_on or name == COOPERATIVE]
+    consumes_meanwhile = row["protocol_kind"] == COOPERATIVE_KIND and not keeps_standing(row["libraries"], COOPERATIVE_KIND)
+    return [name for name in names if not consumes_meanwhile or name == COOPERATIVE]
 
 
 def _predicted(row: Row, name: str, seconds: Mapping[tuple[str, str], float], now: float) -> float | None:

@@ -127,7 +127,7 @@ def commit_columns(figures: CommitFigures, *, gone: bool) -> Figures:
 
 
 def groups_with_commits(parts: PartitionStates) -> frozenset[int]:
-    """Codes of the groups that have a committed offset: of some partition the newest commit is no tombstone."""
+    """Codes of the groups with at least one partition whose newest commit is no tombstone."""
     newest = parts.commits.take(newest_commits(parts.commits))
     return frozenset(parts.keys.group[newest.key[~newest.deleted]].tolist())
 

@@ -340,7 +340,7 @@ class PartitionStates:
 
 
 def newest_commits(rows: Aggregates) -> Int64:
-    """The rows of the newest commit of each key, the one with the highest log offset, by key."""
+    """Indices of the newest commit of each key, the one with the highest log offset, in key order."""
     newest_first = np.lexsort((rows.offset, rows.key))[::-1]
     return newest_first[run_starts(rows.key[newest_first])][::-1]
 

@@ -24,7 +24,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 __all__ = ["Sizing", "add_samples", "fullest", "least_members", "sizing_columns"]
 
 _SECOND = 1_000_000
-_WINDOW, _PERIOD, _LONGEST = 60 * _SECOND, 600 * _SECOND, 1200 * _SECOND
+_WINDOW, _PERIOD = 60 * _SECOND, 600 * _SECOND
 _NAMED = 3
 """Partitions with most production that are listed."""
 _TRIED = 4_000_000
@@ -37,7 +37,7 @@ _USEFUL = 1.05
 class Sizing:
     """The figures of one group that its partitions (`Keys`) do not have; times in microseconds."""
 
-    # The time in all periods that have ended, without that between them, and the end of the last one
+    # Total length of all periods that have ended, gaps left out, and the end of the last one
     recorded: int = 0
     until: int = -NEVER
     open: list[int] | None = None  # The period that has not ended: its number, begin, end, and records produced
@@ -88,7 +88,7 @@ def add_samples(of: Mapping[str, Sizing], parts: PartitionStates, instants: Int6
     before = Samples(known, keys.window_at[known], *(one if one is none else one[known] for one in begins))
     both = Samples.joined([before, rows])
     both = both.take(np.lexsort((both.time, both.key)))
-    follows = np.flatnonzero((both.key[1:] == both.key[:-1]) & (np.diff(both.time) <= _LONGEST))
+    follows = np.flatnonzero((both.key[1:] == both.key[:-1]) & (np.diff(both.time) <= 2 * _PERIOD))
     newest = both.take(np.flatnonzero(np.append(both.key[1:] != both.key[:-1], True)))
     values = {f"window_{name}": getattr(newest, name) for name in ("owner", "committed", "committed_at", "end")}
     parts.keys = keys.put(newest.key, window_at=newest.time, **values)

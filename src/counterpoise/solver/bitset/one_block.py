@@ -90,16 +90,17 @@ def one_block(problem: Problem) -> OneBlock | None:
     if quotas is None or not _fits(subscribers, units, counts, quotas):
         return None
     unsubscribed = None if all(counts) else np.repeat(count == 0, size)
-    return OneBlock(subscribers, size, count, units, subscribing, quotas, unsubscribed)
+    return OneBlock(subscribers, size, count, count.argsort(kind="stable").tolist(), units, subscribing, quotas, unsubscribed)
 
 
 @dataclass(frozen=True, slots=True)
 class OneBlock:
-    """A group as one block: what does not depend on claims."""
+    """A group whose members can all have the quotas of a single block: what does not depend on claims."""
 
     subscribers: list[int]  # Per topic, the set of its subscribers
     size: Int64  # int64[T]: partitions
     count: Int64  # int64[T]: subscribers
+    order: list[int]  # Topics by their number of subscribers
     units: list[int]  # Per topic, the units to assign
     subscribing: int  # Set of members that subscribe to a topic with partitions
     quotas: _BlockQuotas
@@ -125,7 +126,7 @@ class OneBlock:
             return None
         work = VISITS_PER_TOPIC * n_topics + EXTRA_VISITS + sum(units) // UNITS_PER_VISIT
         allocation = Allocation(subscribers, left, share, state, fresh=free is None, work=work)
-        waiting = allocation.fill_least_loaded([topic for topic in self.count.argsort(kind="stable").tolist() if left[topic]])
+        waiting = allocation.fill_least_loaded([topic for topic in self.order if left[topic]])
         if allocation.slack and not _floors_possible(problem, self.size, self.count, quotas.floor):
             return None
         allocation.reroute(waiting)
