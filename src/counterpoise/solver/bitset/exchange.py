@@ -11,9 +11,8 @@ Flows*). So when everything is assigned, no plan of balanced loads keeps more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from counterpoise.solver.bitset.allocation import Allocation
 from counterpoise.solver.bitset.sets import ByCount, add_to, everybody, lowest, take_from, take_most
@@ -22,6 +21,10 @@ __all__ = ["Exchange"]
 
 NOTHING = -1
 """No topic: the member takes only a ceiling slot, for one of its claims."""
+
+
+_Givers: TypeAlias = list[tuple[int, int]]
+"""Topics, ascending, each with the set of members that can give a unit of it."""
 
 
 class _Step(NamedTuple):
@@ -37,13 +40,15 @@ class _Step(NamedTuple):
 class _Labels:
     """Shortest-path labels: distance of each topic, the step that reached it, and the queue by distance.
 
-    `beyond` holds, per distance, the topics that were further away at the last look: only these can still get so near.
+    `beyond` holds topics with the members that can give a unit of them, for assigned units and for claims (True), per distance:
+    those that were further away at the last look, because only these can still get so near. `givers` holds all of them.
     """
 
     distance: dict[int, int]
     how: dict[int, _Step | None]
     queue: dict[int, list[int]]
-    beyond: dict[int, Sequence[int]]
+    givers: tuple[_Givers, _Givers]
+    beyond: dict[tuple[bool, int], _Givers]
 
     def nearest(self) -> list[tuple[int, int]]:
         """Take the nearest topics from the queue, with their distance."""
@@ -105,7 +110,8 @@ class Exchange:
         allocation, givers = self.allocation, everybody(self.excess)
         goal = everybody(allocation.slack) | (allocation.candidates if allocation.ceiling_slots else 0)
         start = [t for t, layers in enumerate(self.kept) if allocation.left[t] or (layers and layers[0] & givers)]
-        found = _Labels(dict.fromkeys(start, 0), dict.fromkeys(start), {0: start}, {})
+        givers_of = _givers(allocation.assigned), _givers(self.kept)
+        found = _Labels(dict.fromkeys(start, 0), dict.fromkeys(start), {0: start}, givers_of, {})
         seen: ByCount = {}
         best: tuple[int, int, int] | None = None
         relieved = None
@@ -144,22 +150,21 @@ class Exchange:
 
     def _label(self, topic: int, members: int, relief: int, cost: int, found: _Labels) -> None:
         """Label the topics of which the members can give a unit after taking one of `topic`."""
-        everything = range(len(self.kept))
-        distance, far = found.distance, len(everything) + 1
+        distance, far = found.distance, len(self.kept) + 1
         self._work -= far
-        for claimed, table in ((False, self.allocation.assigned), (True, self.kept)):
+        for claimed in (False, True):
             there, further = cost + claimed, []
-            for other in found.beyond.get(there, everything):
+            for giving in found.beyond.get((claimed, there), found.givers[claimed]):
+                other, givers = giving
                 if distance.get(other, far) <= there:
                     continue
-                layers = table[other]
-                if layers and layers[0] & members:
+                if givers & members:
                     distance[other] = there
-                    found.how[other] = _Step(topic, lowest(layers[0] & members, 1), claimed, relief)
+                    found.how[other] = _Step(topic, lowest(givers & members, 1), claimed, relief)
                     found.queue.setdefault(there, []).append(other)
                 else:
-                    further.append(other)
-            found.beyond[there] = further
+                    further.append(giving)
+            found.beyond[claimed, there] = further
 
     def _follow(self, topic: int, member: int, found: _Labels) -> bool:
         """Augment along the path; False, with nothing changed, if it meets a member twice."""
@@ -203,3 +208,7 @@ class Exchange:
             add_to(self.kept[topic], member)
         else:
             add_to(self.allocation.assigned[topic], member)
+
+
+def _givers(table: list[list[int]]) -> _Givers:
+    return [(topic, layers[0]) for topic, layers in enumerate(table) if layers]

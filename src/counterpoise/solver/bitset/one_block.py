@@ -28,6 +28,7 @@ from counterpoise.solver.bitset.sets import (
     add_to,
     bits_of,
     bits_of_rows,
+    column_of,
     each_bit,
     everybody,
     lowest,
@@ -120,7 +121,8 @@ class OneBlock:
         else:
             owner = valid_claims(problem)
             state, free = _quota_state(owner, self.subscribing, quotas), _free(owner, self.unsubscribed)
-            left = np.diff(free.searchsorted(problem.topic_start)).tolist()
+            until = free.searchsorted(problem.topic_start)
+            left = (until[1:] - until[:-1]).tolist()  # np.diff takes ten times as long for few topics
         share = [-(-n // members) if n else 0 for n, members in zip(left, self.count.tolist(), strict=True)]
         if _too_much(share, state):
             return None
@@ -145,8 +147,7 @@ class OneBlock:
 
 def _block_quotas(capacity: Int64, subscribing: int, units: int) -> _BlockQuotas | None:
     """The quotas of the members that subscribe; None if different floors x members exceed `MOST_CELLS`."""
-    block = np.full(len(capacity), -1)
-    block[members_of([subscribing], len(capacity))] = 0
+    block = column_of(subscribing, len(capacity)) - np.int64(1)  # 0 for members that subscribe, -1 for the others
     found = quotas_of(np.array([units]), block, Capacities.of(capacity))
     floors = sorted(set(found.floor.tolist()))
     if len(floors) * width(len(capacity)) > MOST_CELLS:
