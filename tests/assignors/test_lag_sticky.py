@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 from cProfile import Profile
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -21,7 +22,7 @@ from counterpoise.assignors.lag_sticky import LAG_STICKY
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.solver.engine import solve
+from counterpoise.solver.engine import Prepared, prepare
 from counterpoise.solver.lag import search
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.placement import CountSlack, place
@@ -465,15 +466,20 @@ def test_a_plan_without_claims_needs_one_balanced_plan(monkeypatch: pytest.Monke
     rng = np.random.default_rng(3)
     subscribers = [np.flatnonzero(rng.random(1000) < 0.1).tolist() for _ in range(100)]
     problem = problem_of([50] * 100, subscribers, 1000, lag=rng.lognormal(8, 2, 5000).astype(np.int64))
-    solved: list[Any] = []
+    solved: list[dict[str, Any]] = []
 
-    def counted(problem: Problem, **options: Any) -> Int32:
-        solved.append(problem)
-        return solve(problem, **options)
+    def counted(problem: Problem, **about: Any) -> Prepared:
+        prepared = prepare(problem, **about)
 
-    monkeypatch.setattr(search, "solve", counted)
+        def plan(claiming: Problem, **options: Any) -> Int32:
+            solved.append(options)
+            return prepared.plan(claiming, **options)
+
+        return replace(prepared, plan=plan)
+
+    monkeypatch.setattr(search, "prepare", counted)
     owner = lag_sticky(problem)
-    assert len(solved) == 1
+    assert solved == [{"history": "ignore"}]
     assert np.array_equal(np.sort(np.bincount(owner)), np.sort(np.bincount(assignor("sticky")(problem))))
 
 

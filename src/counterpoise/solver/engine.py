@@ -57,7 +57,8 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
 class Prepared:
     """The solver for one group: members, topics and subscriptions are fixed, and `plan` takes the group with any claims."""
 
-    plan: Callable[[Problem], Int32]
+    # With ``history="ignore"`` claims are ignored in this call
+    plan: Callable[..., Int32]
     # Whether `plan` gives the same owners without the claims that it does not keep; so it is if subscriptions are equal
     depends_on_kept: bool
 
@@ -84,7 +85,7 @@ def prepare(
         classes = classify(problem)
         return rack_classes(problem, classes) if with_racks else (classes, None)
 
-    def plan(claiming: Problem) -> Int32:
+    def plan(claiming: Problem, *, history: History = history) -> Int32:
         owner = None if block is None else block.assign(claiming, with_history=history == "prefer")
         if owner is None:
             owner = _solve_by_flows(claiming, *classes_and_match(), history=history, racks=racks, evenness=evenness)

@@ -19,7 +19,7 @@ import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import final_owners, withhold
-from counterpoise.solver.engine import prepare, solve
+from counterpoise.solver.engine import prepare
 from counterpoise.solver.history import valid_claims
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.counts import balanced_quotas, band_slack, raise_to_least, release_excess, remaining_slack
@@ -97,10 +97,10 @@ class LagSearch:
     @cached_property
     def _balanced(self) -> list[int]:
         """A balanced plan that depends on no claim."""
-        return list(solve(self.problem, history="ignore", racks="ignore").tolist())
+        return list(self._sticky(self.problem, history="ignore").tolist())
 
     @cached_property
-    def _sticky(self) -> Callable[[Problem], Int32]:
+    def _sticky(self) -> Callable[..., Int32]:
         """Balanced plans that keep as many claims as any, for this group with any claims."""
         return prepare(self.problem, racks="ignore").plan
 
