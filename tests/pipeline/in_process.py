@@ -70,7 +70,7 @@ def audited_in_process(
     topics = {one: topic for about in scanned for one, topic in about["names"]}
     topics |= {one: topic for topic, one in (files.topic_ids or {}).items()}
     of = ClusterFold(
-        *(of_cluster, str(work / "ends.json"), FoldSpec(comparable(), topics, files.topic_ids)),
+        *(of_cluster, str(work / "ends.json"), FoldSpec(comparable(), topics, files.topic_ids, gaps=files.gaps)),
         chunk_starts=frozenset(chunk_starts((time, spans) for one in scanned for time, spans in one["flushes"])),
         end=max(at for about in scanned for _, _, at in about["last"]),
     )

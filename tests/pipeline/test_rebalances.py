@@ -103,6 +103,20 @@ def test_a_static_member_that_comes_back_is_no_rebalance() -> None:
     assert (seen[3]["joined"], seen[3]["left"]) == (["c-1"], ["b-1"])
 
 
+def test_partitions_of_a_share_group_have_several_owners_so_none_is_counted_as_moved() -> None:
+    """Share members (type 10) and their targets (13, 12)."""
+    rows: list[dict[str, Any]] = [NAMED]
+    for number, names in enumerate(("a", "ab"), 1):
+        rows += [modern(10, member_848(name, "t"), name) for name in names]
+        rows += [modern(13, target(0, 1), name) for name in names]
+        rows += [modern(12, json.dumps({"assignment_epoch": number}))]
+    found = list(steps_of_group(rows))
+    assert [(step["group_type"], step["n_members"], step["n_moved"], step["n_kept"]) for step in found] == [
+        ("share", 1, None, None),
+        ("share", 2, None, None),
+    ]
+
+
 def test_the_second_round_of_a_cooperative_pair_shares_the_number_and_the_cause() -> None:
     first = generation(1, member("a-1", ALL), protocol="cooperative-sticky")
     join = generation(2, member("a-1", HALF[0], owned=ALL, generation=1), member("b-1", {}), protocol="cooperative-sticky")

@@ -60,11 +60,12 @@ def restarts(rows: Rows, audited: Audited) -> bool:
 
 
 def idle(rows: Rows, audited: Audited) -> bool:
-    most: Counter[tuple[str, str]] = Counter()
-    for row in audited.table("rebalances"):
-        if row["n_idle"] and (row["protocol_kind"] == "eager" or row["kind"] == "cooperative_followup"):
-            most[row["group_id"], row["protocol"]] = max(most[row["group_id"], row["protocol"]], row["n_idle"])
-    return {(r["group_id"], r["protocol"]): r["idle"] for r in rows} == most
+    """As the report says of groups of every kind, for each by its worst protocol."""
+    most: Counter[str] = Counter()
+    for row in rows:
+        most[row["group_id"]] = max(most[row["group_id"]], row["idle"])
+    report = audited.table("group_report", "group_id", "idle_peak")
+    return most == Counter({row["group_id"]: row["idle_peak"] for row in report if row["idle_peak"]})
 
 
 def costs(rows: Rows, audited: Audited) -> bool:

@@ -39,6 +39,21 @@ def test_bars_count_rebalances_and_offsets_are_those_of_all_steps(tmp_path: Path
     assert (bars.tolist(), offsets.tolist()) == ([2], [10, 20, 30, 40])
 
 
+def test_only_lag_at_the_last_sample_of_the_cluster_is_lag_now(tmp_path: Path) -> None:
+    """A group whose topics were deleted has none, as in the table."""
+    rows = [("old", 1, 130), ("g", 1, 7), ("g", 9, 5), ("g", 9, None)]
+    lags = [
+        {"cluster": "default", "group_id": name, "topic": "t", "partition": number, "owner": "m", "lag": lag, "time_lag_ms": 4000}
+        | {"at": fleet.START + minute * fleet.MINUTE}
+        for number, (name, minute, lag) in enumerate(rows)
+    ]
+    now = open_audit(fleet.write(tmp_path, partition_lag=lags)).lags_now()
+    assert {name: (one.owners, one.seconds, one.topics) for name, one in now.items()} == {
+        "old": ({}, None, ["t"]),
+        "g": ({"m": 5}, 4.0, ["t"]),
+    }
+
+
 def test_without_samples_no_state_of_an_earlier_audit_is_read(tmp_path: Path) -> None:
     fleet.write(tmp_path, health=[fleet.state("g", "stalled", 1, 3)])
     summary = json.loads((tmp_path / "summary.json").read_text())

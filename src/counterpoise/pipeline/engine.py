@@ -242,6 +242,7 @@ class Engine:
                     *(tuple(self._job.strategies), names, self._job.captures[name].files.topic_ids, self._scope.reset),
                     watermark=watermarks.get(name, NEVER),
                     headroom=self._scope.headroom,
+                    gaps=self._job.captures[name].files.gaps,
                 ),
                 chunk_starts=frozenset(chunk_starts(self._flushes(name))),
                 end=last_times[name],

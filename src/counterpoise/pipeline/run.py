@@ -29,6 +29,7 @@ from counterpoise.pipeline.stored.compaction import compacted
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
 from counterpoise.pipeline.stored.tables import NO_DAY, day_folder
 from counterpoise.pipeline.summary import count_records, data_notes, lag_note, sum_records, summarize
+from counterpoise.pipeline.wording import times
 
 __all__ = ["SUMMARY_FORMAT", "Progress", "Run"]
 
@@ -197,7 +198,9 @@ class Run:
         self._sums = {"transactional": transactional, **{name: about[name] for name in named}}
         clusters = list(self._job.captures)
         notes = [
-            note if len(clusters) == 1 else f"{name}: {note}" for name in clusters for note in self._job.captures[name].notes
+            note if len(clusters) == 1 else f"{name}: {note}"
+            for name in clusters
+            for note in _notes_of(self._job.captures[name], with_names=self._job.salt is None)
         ]
         known = all(one.files.aborted_records is not None for one in self._job.captures.values())
         disagreeing = {name: len(one.ends.conflicting) for name, one in engine.clusters.items()}
@@ -219,6 +222,12 @@ class Run:
     def _report_progress(self, stage: str) -> None:
         if self._progress is not None:
             self._progress(stage, _STAGES.index(stage), len(_STAGES))
+
+
+def _notes_of(capture: Capture, *, with_names: bool) -> list[str]:
+    faults = capture.faults
+    left_out = [f"{times(len(faults), 'faults')} of polls left out: they name groups"] if faults else []
+    return [*capture.notes, *(faults if with_names else left_out)]
 
 
 def _by_partition(manifests: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Files:

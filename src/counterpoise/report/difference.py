@@ -95,7 +95,7 @@ class _Side:
 
 
 def _era(row: Row, end: int) -> Era:
-    begin = min((row[name] for name in ("first_ts", "first_commit") if row[name] is not None), default=end)
+    begin = next((row[name] for name in ("first_ts", "first_commit") if row[name] is not None), end)
     stopped, lag = row["stopped_partition_seconds"], row["lag_now"]
     counts = {name: row[name] or 0 for name in ("rebalances", "moved")}
     stops = {"stops": int(stopped is not None), "stopped": round((stopped or 0) * 1e6)}

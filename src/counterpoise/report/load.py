@@ -135,25 +135,26 @@ class Audit:
         return {name: LagSeries(at[rows], total[rows].astype(np.int64), now[name].owners) for name, rows in rows_of.items()}
 
     def lags_now(self) -> dict[str, LagNow]:
-        """The last sample of each group with a known lag; two passes over the table, the second over the last samples."""
+        """The known lag of each group at the last sample of its cluster; two passes over the table."""
         known = pc.field("lag").is_valid()
         last: dict[str, int] = {}
         topics: dict[str, set[str]] = {}
-        for batch in self._batches("partition_lag", ["group_id", "topic", "at"], known):
-            for row in _rows(pa.Table.from_batches([batch]).group_by(["group_id", "topic"]).aggregate([("at", "max")])):
-                name = row["group_id"]
-                last[name] = max(last.get(name, 0), row["at_max"])
-                topics.setdefault(name, set()).add(row["topic"])
+        keys = ["cluster", "group_id", "topic"]
+        for batch in self._batches("partition_lag", [*keys, "at"], known):
+            for row in _rows(pa.Table.from_batches([batch]).group_by(keys).aggregate([("at", "max")])):
+                last[row["cluster"]] = max(last.get(row["cluster"], 0), row["at_max"])
+                topics.setdefault(row["group_id"], set()).add(row["topic"])
         if not last:
             return {}
-        found = {name: LagNow({}, None, sorted(topics[name])) for name in last}
+        found = {name: LagNow({}, None, sorted(some)) for name, some in topics.items()}
         kind = self._source("partition_lag").schema.field("at").type
         earliest = pa.scalar(min(last.values()), pa.int64()).cast(pa.timestamp("us", tz=kind.tz)).cast(kind)
-        columns, keys = ["group_id", "at", "lag", "owner", "time_lag_ms"], ["group_id", "at", "owner"]
+        keys = ["cluster", "group_id", "at", "owner"]
+        columns = [*keys, "lag", "time_lag_ms"]
         for batch in self._batches("partition_lag", columns, known & (pc.field("at") >= earliest)):
             table = pa.Table.from_batches([batch]).group_by(keys).aggregate([("lag", "sum"), ("time_lag_ms", "max")])
             for row in _rows(table):
-                if row["at"] == last[row["group_id"]]:
+                if row["at"] == last[row["cluster"]]:
                     found[row["group_id"]].add(row["owner"], row["lag_sum"], row["time_lag_ms_max"])
         return found
 

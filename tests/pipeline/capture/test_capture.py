@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text
-from counterpoise.pipeline.capture.folder import capture_notes
+from counterpoise.pipeline.capture.folder import missing_of
 from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.storage.files import parquet_file, read_bytes
 from tests.kafka_broker import Broker
@@ -189,7 +189,7 @@ def test_a_hidden_tail_and_markers_at_the_end(broker: Broker, topic: str, tmp_pa
         assert told["records"] == 0
         assert len(told["hidden"]) == 1  # type: ignore[arg-type]
         assert f"{OFFSETS_TOPIC} partition" in str(told["hidden"])
-        assert any("an open transaction hides offsets" in note for note in capture_notes(tmp_path))
+        assert any("an open transaction hides offsets" in note for note in missing_of(tmp_path).notes)
     finally:
         producer.commit_transaction(60)
     told = once(broker, tmp_path)

@@ -6,11 +6,13 @@ import json
 import signal
 import subprocess
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,13 +20,21 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer
 
-from counterpoise.pipeline.capture.folder import capture_notes
-from counterpoise.pipeline.capture.group_poll import SeenGroup, SeenMember
+from counterpoise.pipeline.capture import poller, recording
+from counterpoise.pipeline.capture.folder import missing_of
+from counterpoise.pipeline.capture.group_poll import GroupPoll, SeenGroup, SeenMember
 from counterpoise.pipeline.capture.polled_records import Change, PolledHistory
+from counterpoise.pipeline.capture.poller import Poller
+from counterpoise.pipeline.capture.recording import Schedule
+from counterpoise.pipeline.capture.sampler import Sample
+from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.history.steps import steps_of_group
 from counterpoise.pipeline.records.place import POLLED
+from counterpoise.pipeline.run import _notes_of
 from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.wire.offsets_topic.records import Record, Tombstone, decode_record
+from counterpoise.wire.offsets_topic.values import TargetAssignmentMemberValue
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import command, eventually, following, once
 from tests.pipeline.capture.traffic import commit
@@ -127,6 +137,37 @@ def test_a_group_that_changes_its_protocol_is_migrated() -> None:
         ("migrated", "consumer"),
         ("rebalance", "classic"),
     ]
+
+
+def test_the_first_poll_that_shows_a_new_topic_has_its_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its id is asked for; without it the group would get a second epoch for the same change after the next sample."""
+    seen = [["t"], ["t", "u"]]
+
+    def sampled(_: Any) -> Sample:
+        known = {name: {"topic_id": urlsafe_b64encode(IDS[name]).decode()} for name in seen.pop(0)}
+        return Sample(1.0, known, {}, {}, [])
+
+    monkeypatch.setattr(recording, "Cluster", lambda _: SimpleNamespace(cluster_id="c"))
+    monkeypatch.setattr(poller, "sample", sampled)
+    held = group(member("a", 0, topic="u"), modern=True)
+    monkeypatch.setattr(poller, "poll_groups", lambda _: GroupPoll([held], {"g"}, []))
+    Poller(Settings({"bootstrap.servers": "nowhere:1"}), tmp_path, 1.0, Schedule()).run(follow=False)
+    rows = pq.read_table(tmp_path / "consumer_offsets.parquet").to_pylist()
+    (target,) = [decode_record(row["key"], row["value"]) for row in rows if row["key"][1] == 7]
+    assert isinstance(target, Record)
+    assert isinstance(target.value, TargetAssignmentMemberValue)
+    assert [(bytes(one.topic_id), list(one.partitions)) for one in target.value.topic_partitions] == [(IDS["u"], [0])]
+
+
+def test_faults_of_polls_name_groups_so_they_are_apart_from_other_notes(tmp_path: Path) -> None:
+    """Where names are hashed only their number is told."""
+    about = {"source": "poll", "every": 5, "hidden": ["group payments: cannot read its commits", "group b: x"]}
+    (tmp_path / "capture.json").write_text(json.dumps(about))
+    missing = missing_of(tmp_path)
+    assert (len(missing.notes), list(missing.faults)) == (1, about["hidden"])
+    capture = Capture(notes=missing.notes, faults=missing.faults)
+    assert _notes_of(capture, with_names=True) == [*missing.notes, *missing.faults]
+    assert _notes_of(capture, with_names=False) == [*missing.notes, "2 faults of polls left out: they name groups"]
 
 
 def test_commits_are_written_when_they_change() -> None:
@@ -249,7 +290,7 @@ def test_a_live_group_is_followed_by_polls(broker: Broker, topic: str, tmp_path:
     assert {step["group_type"] for step in found} == {protocol}
     assert not any(step["complete"] for step in found)
     assert any(each["cause"] in ("join", "join_leave") for each in found)
-    assert any("made from polls every 0.2 s" in note for note in capture_notes(tmp_path))
+    assert any("made from polls every 0.2 s" in note for note in missing_of(tmp_path).notes)
 
 
 @pytest.mark.kafka

@@ -19,7 +19,7 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.disk_series import DiskSeries
-from counterpoise.pipeline.capture.folder import CaptureFolder, capture_notes
+from counterpoise.pipeline.capture.folder import CaptureFolder, Missing, missing_of
 from counterpoise.pipeline.capture.object_series import ObjectSeries
 from counterpoise.pipeline.capture.series import LONG_SPAN_S, MERGE_AT, Series
 
@@ -213,15 +213,16 @@ def test_one_writer_and_only_our_folders(tmp_path: Path) -> None:
 def test_what_a_recording_misses_is_reported(tmp_path: Path) -> None:
     """Compacted history, gaps, hidden tails, one that did not catch up; nothing where nothing is missing."""
     file = tmp_path / "capture.json"
-    assert capture_notes(None) == capture_notes(tmp_path) == []
+    assert missing_of(None) == missing_of(tmp_path) == Missing()
     for about, words in (
         ({"missing_before": 0, "gaps": [], "hidden": []}, []),
         ({"gaps": []}, ["had not yet caught up"]),
         ({"missing_before": 7, "hidden": ["p 3"]}, ["complete=false: 7 offsets", "p 3"]),
-        ({"missing_before": 0, "gaps": [[3, 10, 12]]}, ["log partition 3: offsets 10 to 11 were gone"]),
+        ({"missing_before": 0, "gaps": [[3, 10, 12]]}, ["log partition 3: offsets 10 to 11: some or all of these were gone"]),
+        ({"missing_before": 0, "gaps": [[3, 10, 12], [4, 1, 2]]}, ["offsets 10 to 11, and 1 more: some or all"]),
         ([], ["cannot be read"]),
     ):
         file.write_text(json.dumps(about))
-        told = capture_notes(tmp_path)
+        told = missing_of(tmp_path).notes
         assert len(told) == len(words)
         assert all(word in line for word, line in zip(words, told, strict=True))

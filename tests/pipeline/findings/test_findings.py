@@ -21,6 +21,7 @@ from counterpoise.pipeline.findings.advice import (
 )
 from counterpoise.pipeline.findings.finding import Finding
 from counterpoise.pipeline.findings.life import deletion
+from counterpoise.pipeline.findings.rebalancing import share_of_time
 from counterpoise.pipeline.schemas import GROUP_REPORT
 from counterpoise.pipeline.wording import grouped, seconds, times
 
@@ -489,6 +490,19 @@ def test_commits_by_hand_name_partitions_only_where_their_number_is_known() -> N
         (finding,) = findings_of(healthy(group_type="simple", committed_partitions=known))
         assert finding.evidence.startswith(words)
         assert finding.numbers.get("partitions") == known
+
+
+def test_static_members_that_come_back_are_no_flapping() -> None:
+    """Each return is a leave of the old member id, but no rebalance."""
+    restarted = healthy(**CASES["flapping"], static_replacements=9)
+    assert "flapping" not in {one.kind for one in findings_of(restarted)}
+
+
+def test_a_share_of_time_begins_with_the_first_step_not_with_an_old_commit() -> None:
+    """Compaction keeps the newest commit of a partition, however old."""
+    row = healthy(**EAGER)
+    row |= {"last_ts": row["first_ts"] + timedelta(hours=1), "first_commit": row["first_ts"] - timedelta(days=100)}
+    assert share_of_time(row, 5.0) == share_of_time({**row, "first_commit": None}, 5.0) < 1
 
 
 @pytest.mark.parametrize("kind", ["storm", "flapping"])

@@ -30,13 +30,13 @@ def part(**known: Any) -> dict[str, Any]:
     ("hours", "first", "rate"),
     [
         (6, {"first_ts": START}, 12.0),
-        (6, {"first_ts": START + timedelta(hours=4), "first_commit": START + timedelta(hours=3)}, 24.0),
+        (6, {"first_ts": START + timedelta(hours=3), "first_commit": micros(START - timedelta(days=10))}, 24.0),
         (0.99, {"first_ts": START}, None),
         (6, {}, None),
     ],
-    ids=["from its first step", "from its first commit", "less than an hour says nothing", "no time known"],
+    ids=["from its first step", "a commit that compaction kept", "less than an hour says nothing", "no time known"],
 )
-def test_rebalances_a_day_count_from_the_first_sign_of_the_group(hours: float, first: dict[str, Any], rate: float | None) -> None:
+def test_rebalances_a_day_count_from_the_first_step_of_the_group(hours: float, first: dict[str, Any], rate: float | None) -> None:
     until = micros(START + timedelta(hours=hours))
     (row,) = report_rows([part(rebalances=3, **first)], "c", until).to_pylist()
     assert row["rebalances_per_day"] == rate
@@ -49,6 +49,15 @@ def test_a_group_that_only_commits_is_simple_and_deleted_when_its_last_commit_wa
         ("simple", "commits_only"),
         ("simple", "deleted"),
     ]
+
+
+def test_a_deleted_group_under_whose_name_somebody_commits_again_is_not_deleted() -> None:
+    """Unless these offsets are deleted, too, or are older than the deletion."""
+    deleted = part(group_type="classic", state="deleted", first_ts=START, last_ts=START)
+    for last, gone, state in ((5, False, "commits_only"), (5, True, "deleted"), (-5, False, "deleted")):
+        commits = {"last_commit": micros(START + timedelta(seconds=last)), "commits_gone": gone, "commits": 1}
+        (row,) = report_rows([deleted | commits], "c", 0).to_pylist()
+        assert (row["group_type"], row["state"]) == ("classic", state)
 
 
 @pytest.mark.parametrize(

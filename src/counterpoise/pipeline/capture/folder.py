@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,7 +21,16 @@ from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.storage.files import absolute, first_line, is_local, join, read_if_exists, write_bytes
 from counterpoise.pipeline.storage.writer_lock import WriterLock
 
-__all__ = ["CANNOT_WRITE", "BackupCounts", "CaptureFolder", "capture_backup", "capture_notes", "hidden_batches", "reason_of"]
+__all__ = [
+    "CANNOT_WRITE",
+    "BackupCounts",
+    "CaptureFolder",
+    "Missing",
+    "capture_backup",
+    "hidden_batches",
+    "missing_of",
+    "reason_of",
+]
 
 CANNOT_WRITE = (OSError, StorageError)
 """Errors of a disk that is full or a store that is unreachable, for which a following recording waits."""
@@ -184,23 +193,41 @@ def capture_backup(
         folder.close()
 
 
-def capture_notes(folder: str | Path | None) -> list[str]:
-    """Sentences on what a recording lacks: history that was compacted before it began, gaps, records after open transactions.
+@dataclass(frozen=True)
+class Missing:
+    """What a recording lacks, by its ``capture.json``."""
 
-    A folder without ``capture.json`` has no notes; a damaged file is a note.
+    notes: tuple[str, ...] = ()  # Sentences on it
+    faults: tuple[str, ...] = ()  # Faults of polls, which name groups and topics
+    gaps: tuple[tuple[int, int, int], ...] = ()  # Log partition, and the first offset in and after each range that has holes
+
+
+def missing_of(folder: str | Path | None) -> Missing:
+    """What a recording lacks: history that was compacted before it began, gaps, records after open transactions.
+
+    A folder without ``capture.json`` lacks nothing; a damaged file is a note.
     """
     text = None if folder is None else read_if_exists(join(str(folder), "capture.json"))
     if text is None:
-        return []
+        return Missing()
     try:
         about: Any = json.loads(text)
-        gaps = [
-            f"log partition {partition}: offsets {first} to {after - 1} were gone from the topic before they could be recorded"
-            for partition, first, after in about.get("gaps", ())
-        ]
-        return [*_before(about), *gaps, *map(str, about.get("hidden", ()))]
+        gaps = tuple((int(partition), int(first), int(after)) for partition, first, after in about.get("gaps", ()))
+        notes, hidden = [*_before(about), *_about_gaps(gaps)], tuple(map(str, about.get("hidden", ())))
+        if about.get("source") == "poll":
+            return Missing(tuple(notes), hidden, gaps)
+        return Missing((*notes, *hidden), (), gaps)
     except (ValueError, AttributeError, TypeError):
-        return ["capture.json cannot be read: what this recording misses is unknown"]
+        return Missing(("capture.json cannot be read: what this recording misses is unknown",))
+
+
+def _about_gaps(gaps: Sequence[tuple[int, int, int]]) -> list[str]:
+    if not gaps:
+        return []
+    partition, first, after = gaps[0]
+    more = f", and {len(gaps) - 1:,} more" if len(gaps) > 1 else ""
+    words = f"log partition {partition}: offsets {first} to {after - 1}{more}: some or all of these were gone"
+    return [f"{words} before they could be recorded (compacted away, or markers and aborted records of transactions)"]
 
 
 def _before(about: Any) -> list[str]:

@@ -95,6 +95,10 @@ class Poller(Recording):
             return
         if not poll.groups and not self.status.groups and not folder.records.pieces and not patient:
             raise nothing_visible(self._cluster)
+        with_ids = [group.members for group in poll.groups if group.modern and group.stable]
+        assigned = {topic for members in with_ids for member in members for topic, _ in member.assigned}
+        if not assigned <= self._topic_ids.keys():  # without the id of a new topic its partitions would be missing
+            self._sample(folder)
         now_ms = time.time_ns() // 1_000_000
         changes = self._history.changes(poll.groups, self._topic_ids, now_ms)
         changes += self._history.deletions(poll.names) if poll.names is not None else []

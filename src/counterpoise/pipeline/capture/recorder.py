@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, TopicPartition
 
 from counterpoise.errors import CaptureError, SourceError
+from counterpoise.model.problem import Int64
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text, source_error
 from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, split_events, to_batch
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
@@ -42,6 +44,9 @@ class Recorder(Recording):
         super().__init__(settings, out, schedule, report)
         self._at: dict[Partition, int] = {}
         self._goal: dict[Partition, int] = {}
+        # What this run must catch up with after the last one, and the first offset there that is gone: per partition
+        self._catching_up: dict[Partition, int] = {}
+        self._gone: dict[Partition, int] = {}
         self._groups: set[bytes] = set()
 
     def run(self, *, follow: bool) -> Status:
@@ -88,7 +93,9 @@ class Recorder(Recording):
                 f"{OFFSETS_TOPIC}: partition {unread[0][1]} has no leader, so its groups cannot be recorded; try again when it "
                 "has one (kafka-topics --describe --unavailable-partitions)"
             )
-        self._at = {**start, **from_json(folder.records.state)}
+        written = from_json(folder.records.state)
+        self._at = {**start, **written}
+        self._catching_up = {one: self._goal[one] for one in written if "missing_before" in folder.about}
         ahead = [partition for partition, at in self._at.items() if at > now.log_end.get(partition, at)]
         if ahead:
             raise CaptureError(
@@ -146,9 +153,11 @@ class Recorder(Recording):
             batch = to_batch(records)
             self._pending.append(batch)
             self.status.passed -= len(records)
-            last = pa.Table.from_batches([batch]).group_by("partition").aggregate([("offset", "max")])
-            for index, offset in zip(last["partition"].to_pylist(), last["offset_max"].to_pylist(), strict=True):
-                self._advance((OFFSETS_TOPIC, index), offset + 1)
+            parts, offsets = batch["partition"].to_numpy(), batch["offset"].to_numpy()
+            for index in np.unique(parts).tolist():
+                mine = offsets[parts == index]
+                self._note_gap(folder, (OFFSETS_TOPIC, index), mine)
+                self._advance((OFFSETS_TOPIC, index), int(mine.max()) + 1)
             self._groups |= _groups_of(batch)
             self.status.groups = len(self._groups)
             self.status.trouble = ""
@@ -156,6 +165,7 @@ class Recorder(Recording):
             error: Any = event.error()
             partition = (OFFSETS_TOPIC, event.partition())
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                self._note_gap(folder, partition, np.array([event.offset()]))
                 self._advance(partition, event.offset())
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 self._skip(folder, consumer, partition)
@@ -169,6 +179,23 @@ class Recorder(Recording):
         self.status.passed += max(0, to - self._at[partition])
         self._at[partition] = max(self._at[partition], to)
 
+    def _note_gap(self, folder: CaptureFolder, partition: Partition, there: Int64) -> None:
+        """Note the offsets between the last run and the start of this one that are gone: one range, which may have records.
+
+        `there` are the next offsets of the partition that there are. Later offsets are not yet compacted when they are read.
+        """
+        at, goal = self._at[partition], self._catching_up.get(partition, 0)
+        before = np.append(at, there[:-1] + 1)
+        holes = np.flatnonzero((there > before) & (before < goal))
+        if len(holes):
+            first = self._gone.setdefault(partition, int(before[holes[0]]))
+            self._add_gap(folder, partition[1], first, min(int(there[holes[-1]]), goal))
+
+    def _add_gap(self, folder: CaptureFolder, index: int, first: int, after: int) -> None:
+        """Add a range of offsets that are gone, in place of those that it covers."""
+        gaps = [one for one in folder.about.get("gaps", ()) if not (one[0] == index and first <= one[1] and one[2] <= after)]
+        folder.update_about(gaps=[*gaps, [index, first, after]])
+
     def _skip(self, folder: CaptureFolder, consumer: Any, partition: Partition) -> None:
         first, last = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=30)
         at = self._at[partition]
@@ -176,7 +203,7 @@ class Recorder(Recording):
             raise CaptureError(
                 f"{self._out}: partition {partition[1]} now ends at {last}, before position {at}: it was truncated or recreated"
             )
-        folder.update_about(gaps=[*folder.about.get("gaps", []), [partition[1], at, first]])
+        self._add_gap(folder, partition[1], at, first)
         self._at[partition] = first
         consumer.incremental_unassign([TopicPartition(*partition)])
         consumer.incremental_assign([TopicPartition(*partition, first)])

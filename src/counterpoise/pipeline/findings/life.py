@@ -25,7 +25,7 @@ def dead_groups(row: Row) -> Finding | None:
         "dead_groups",
         CRITICAL if lost and since < row["last_ts"] else WARNING if lag >= 1000 else NOTICE,
         f"no members since {when(row['last_ts'])}" + (f", {times(lost, 'records')} deleted unread" if lost else ""),
-        f"the last member left in the recording; {times(partitions, 'partitions')} have a commit, "
+        f"the last member left in the recording; {times(partitions, 'partitions')} had a commit, "
         f"{times(lag, 'records')} behind by now" + (f"; losing data since {when(since)}" if lost else ""),
         f"{times(lag, 'records')} wait, and that lag raises alarms"
         if lag

@@ -58,6 +58,7 @@ class FoldSpec:
     # Rows of lag up to this time, in microseconds, may be final (`snapshot.watermark_of`); `NEVER`: no record follows
     watermark: int = NEVER
     headroom: float = 0.2  # Spare capacity that sizing asks for, as a share of the production: 0.2 is a fifth
+    gaps: tuple[tuple[int, int, int], ...] = ()  # As `capture.folder.Missing.gaps`
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class Bucket:
 
     def _feed(self, records: Iterable[Row], rows: TableRows) -> None:
         for name, of_group in groupby(records, key=lambda row: str(row["group_id"])):
-            for step in self._group(name).feed(of_group, self._spec.names):
+            for step in self._group(name).feed(of_group, self._spec.names, self._spec.gaps):
                 rows.add_step(step)
 
     def _count_commits(self, commits: pa.Table) -> None:

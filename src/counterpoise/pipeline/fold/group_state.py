@@ -21,6 +21,7 @@ from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
 from counterpoise.pipeline.history.steps import StepsFold
 from counterpoise.pipeline.records.place import micros
+from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import REBALANCES
 
 __all__ = ["GroupState"]
@@ -83,6 +84,7 @@ class GroupState:
         self.replays = ReplayFold(strategies, saved.get("replays"), plans)
         # Time of each generation that is not replayed yet, whether it needs lag, and its row: bytes take a tenth of the memory
         self._queue: list[_Queued] = [(at, needs_lag, row) for at, needs_lag, row in saved.get("queue", ())]
+        self._offset: int = saved.get("offset", NEVER)  # log offset of the last classic record
 
     @property
     def state(self) -> dict[str, Any]:
@@ -103,14 +105,19 @@ class GroupState:
             "strategies": self.strategies.state,
             "replays": self.replays.state,
             "queue": queue,
+            "offset": self._offset,
         }
 
-    def feed(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
+    def feed(self, rows: Iterable[Row], names: Mapping[str, str], gaps: Sequence[tuple[int, int, int]] = ()) -> Iterator[Row]:
         """Yield the steps that these rows of `group_generations` and `modern_group_records` finish.
 
-        `rows` are in log order; `record_type` of a classic record is null. `names`: topic id -> name.
+        `rows` are in log order; `record_type` of a classic record is null. `names`: topic id -> name. `gaps`: log partition, the
+        first offset in and after each range with missing records.
         """
         for row in self._with_names(rows, names):
+            if row["record_type"] is None and gaps:
+                at, before, self._offset = row["log_offset"], self._offset, row["log_offset"]
+                row = {**row, "after_gap": any(row["log_partition"] == p and a < at and before + 1 < b for p, a, b in gaps)}
             yield from map(self.add, self.steps.feed(row))
 
     def add(self, step: Row) -> Row:

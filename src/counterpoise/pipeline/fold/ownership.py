@@ -125,6 +125,8 @@ class NewSteps:
         self._steps.append((_code(names.groups, group), time, row["log_offset"], generation, eager, *flags))
         self._left.append([_code(names.members, member) for member in row.get("left") or ()])
         recreated = row.get("recreated") or ()
+        if row.get("group_type") == "streams":  # its members are assigned tasks of subtopologies, not partitions of topics
+            return
         for member in row.get("assignment") or ():
             owner = _code(names.members, member["member_id"])
             if member.get("client_id"):

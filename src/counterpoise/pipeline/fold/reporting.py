@@ -36,7 +36,9 @@ def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, sal
         row = {**group, "cluster": cluster}
         if not group.get("group_type"):
             row |= _without_type(group)
-        row["rebalances_per_day"] = _per_day(group.get("rebalances"), (group.get("first_ts"), group.get("first_commit")), end)
+        if group.get("state") == "deleted" and not group.get("commits_gone", True) and _since_deletion(group):
+            row["state"] = "commits_only"
+        row["rebalances_per_day"] = _per_day(group.get("rebalances"), group.get("first_ts"), end)
         rows.append(row)
     return _with_advice(anonymous(pa.RecordBatch.from_pylist(rows, schema=_GROUP_FIGURES), salt))
 
@@ -59,11 +61,17 @@ def _without_type(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"group_type": "simple", "state": "deleted" if part.get("commits_gone") else "commits_only", "complete": None}
 
 
-def _per_day(rebalances: int | None, first: Iterable[datetime | int | None], until: int) -> float | None:
-    begins = [one if isinstance(one, int) else micros(one) for one in first if one is not None]
-    if rebalances is None or not begins:
+def _since_deletion(group: Mapping[str, Any]) -> bool:
+    """Whether a deleted group has a newer commit: somebody commits under its name, without members."""
+    last = group.get("last_commit")
+    return last is not None and last > micros(group["last_ts"])
+
+
+def _per_day(rebalances: int | None, first: datetime | None, until: int) -> float | None:
+    """Rebalances per day since the first step. Commits may be much older: compaction keeps the newest one of each partition."""
+    if rebalances is None or first is None:
         return None
-    seconds = until / 1e6 - min(begins) / 1e6
+    seconds = (until - micros(first)) / 1e6
     return rebalances * _DAY / seconds if seconds >= _HOUR else None
 
 

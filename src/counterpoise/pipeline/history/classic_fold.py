@@ -65,7 +65,7 @@ class ClassicFold(ProtocolFold):
             step = self._rebalanced(row)
         # Brokers of Kafka 4 begin a group with generation 0, without members; older ones with generation 1, with members.
         step["complete"] = self._complete or generation <= 1
-        if row.get("log_partition") == POLLED:
+        if row.get("log_partition") == POLLED or row.get("after_gap"):
             step |= {"complete": False, "missed_generations": None}
         self._complete = True
         self._generation = generation

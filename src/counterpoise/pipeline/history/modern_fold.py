@@ -201,7 +201,8 @@ class ModernFold(ProtocolFold):
             cause = "partition_count" if why.cause == "unknown" else why.cause
             why = replace(why, cause=cause, detail=joined_text(why.detail, *words))
         before = {topic: array for topic, array in self._owners.items() if topic not in recreated}
-        moved, kept = count_moves(before, now, self._present(names))
+        # Members of a share group share partitions: none has one owner.
+        moved, kept = (None, None) if self._type == "share" else count_moves(before, now, self._present(names))
         self._logical += 1
         step = self._step(row, "rebalance" if members else "emptied", why)
         step |= {"generation": epoch, "n_moved": moved, "n_kept": kept, "logical_rebalance": self._logical}

@@ -45,7 +45,7 @@ class Update:
         self.clusters = {
             name: ClusterState(
                 identity=identity_of(one.place),
-                notes=list(one.notes),
+                notes=[*one.notes, *one.faults],
                 files=files_of(one.files),
                 topics=dict(one.files.topic_ids or {}),
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ class CaptureFiles:
     # JSON
     topics: str | None = None
     aborted: str | None = None
+    gaps: tuple[tuple[int, int, int], ...] = field(default=(), kw_only=True)  # As `capture.folder.Missing.gaps`
 
     @cached_property
     def topic_ids(self) -> Mapping[str, str] | None:
@@ -46,3 +47,4 @@ class Capture:
     notes: tuple[str, ...] = ()  # One sentence for each thing that is missing or left out
     place: str = "records"  # The path or URI, as the user gave it
     n_records: int | None = None  # By the footers of the files
+    faults: tuple[str, ...] = ()  # Notes that name groups and topics: faults of polls

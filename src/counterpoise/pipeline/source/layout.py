@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.backup.dump_folder import folder_of
-from counterpoise.pipeline.capture.folder import capture_notes
+from counterpoise.pipeline.capture.folder import missing_of
 from counterpoise.pipeline.fold.new_samples import unusable_samples
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
 from counterpoise.pipeline.source.checks import KAFKA, check_table, parquet_files
@@ -41,11 +42,12 @@ def read_capture(source: str | Path) -> Capture:
         files = CaptureFiles(files.records, tuple(parquet_files(_resolved(ends))) if has_ends else (), *small)
         if has_ends:
             check_table(ends, files.ends, SAMPLE_TYPES, "samples of log ends")
-    return Capture(files, None, tuple(_notes(files, folder)), str(source), n_records)
+    missing = missing_of(folder)
+    files = replace(files, gaps=missing.gaps)
+    return Capture(files, None, (*missing.notes, *_notes(files)), str(source), n_records, missing.faults)
 
 
-def _notes(files: CaptureFiles, folder: str | None) -> Iterator[str]:
-    yield from capture_notes(folder)
+def _notes(files: CaptureFiles) -> Iterator[str]:
     if not files.ends:
         yield f"no {ENDS_FILE}: log ends are unknown, so lag is"
     elif rows := unusable_samples(files.ends):

@@ -1,0 +1,116 @@
+"""A recording that continues after the topic was compacted: the range is noted, and no rebalance is called failed for it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise.pipeline.capture import recorder, recording
+from counterpoise.pipeline.capture.columns import in_batches
+from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.recorder import Recorder
+from counterpoise.pipeline.capture.recording import Schedule
+from counterpoise.pipeline.capture.sampler import Sample
+from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.wire.offsets_topic.keys import GroupKey, RecordType, encode_key
+from counterpoise.wire.offsets_topic.records import encode_value
+from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
+from tests.pipeline.in_process import audited_in_process
+
+PARTITION = ("__consumer_offsets", 0)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Topic:
+    """The offsets topic of a made-up cluster, with one partition: offset -> generation of group g."""
+
+    def __init__(self) -> None:
+        self.generations: dict[int, int] = {}
+        self.end = 0
+
+    def partitions(self, _topics: Any) -> list[Any]:
+        return [PARTITION]
+
+    def offsets(self, _partitions: Any, which: str) -> dict[Any, int]:
+        return {PARTITION: 0 if which == "start" else self.end}
+
+    def assign(self, places: Any) -> None:
+        self.at = places[0].offset
+
+    def consume(self, _count: int, _seconds: float) -> list[Any]:
+        found = [row(offset, number) for offset, number in self.generations.items() if offset >= self.at]
+        self.at = self.end
+        return found
+
+    def close(self) -> None:
+        pass
+
+
+def row(offset: int, generation: int) -> tuple[int, int, int, int, bytes, bytes]:
+    members = (
+        GroupMember(
+            member_id=f"m{generation}", client_id="m", client_host="h", session_timeout=1, subscription=b"", assignment=b""
+        ),
+    )
+    value = GroupMetadataValue(protocol_type="consumer", generation=generation, protocol="range", leader="m", members=members)
+    key = encode_key(RecordType.GROUP_METADATA, GroupKey("g"))
+    return 0, offset, int(START.timestamp() * 1000) + offset * 1000, 0, key, encode_value(RecordType.GROUP_METADATA, value, 3)
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
+    topic = Topic()
+    about = {"__consumer_offsets": {"partitions": 1, "topic_id": "x", "internal": True}}
+    monkeypatch.setattr(recording, "Cluster", lambda _settings: topic)
+    monkeypatch.setattr(recorder, "sample", lambda _: Sample(START.timestamp(), about, {}, {PARTITION: topic.end}, []))
+    monkeypatch.setattr(recorder, "open_consumer", lambda _settings: topic)
+    monkeypatch.setattr(recorder, "split_events", lambda found: (found, []))
+    monkeypatch.setattr(recorder, "to_batch", lambda found: next(in_batches(iter(found))))
+    return topic
+
+
+def record(out: Path) -> dict[str, Any]:
+    Recorder(Settings({"bootstrap.servers": "nowhere:1"}), out, Schedule()).run(follow=False)
+    about: dict[str, Any] = json.loads((out / "capture.json").read_text())
+    return about
+
+
+def test_records_compacted_between_two_runs_are_a_gap_and_no_failed_generations(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offsets 6 to 40 are compacted away, with 35 generations; later three are skipped, which nothing explains."""
+    out = tmp_path / "capture"
+    topic.generations, topic.end = {at: at for at in range(1, 6)}, 6
+    assert record(out)["gaps"] == []
+    topic.generations, topic.end = {41: 41, 42: 42, 43: 46}, 44
+    about = record(out)
+    assert (about["gaps"], about["missing_before"]) == ([[0, 6, 41]], 1)
+    source = read_capture(out)
+    assert any("log partition 0: offsets 6 to 40" in note for note in source.notes)
+    audited_in_process(source.files, tmp_path / "audited", monkeypatch)
+    files = (tmp_path / "audited" / "tables" / "rebalances").rglob("*.parquet")
+    told = {
+        one["generation"]: (one["missed_generations"], one["complete"]) for f in files for one in pq.read_table(f).to_pylist()
+    }
+    assert [told[number] for number in (5, 41, 42, 46)] == [(0, True), (None, False), (0, True), (3, True)]
+
+
+def test_ranges_of_later_runs_are_added_and_one_that_is_read_again_is_not(topic: Topic, tmp_path: Path) -> None:
+    """A run that was killed before it wrote its records notes the same range, or a longer one."""
+    topic.generations, topic.end = {0: 1}, 1
+    record(tmp_path)
+    topic.generations, topic.end = {5: 2, 6: 3, 9: 4}, 10
+    assert record(tmp_path)["gaps"] == [[0, 1, 9]]
+    topic.generations, topic.end = {10: 5, 12: 6}, 13
+    assert record(tmp_path)["gaps"] == [[0, 1, 9], [0, 11, 12]]
+    recorder_again = Recorder(Settings({"bootstrap.servers": "nowhere:1"}), tmp_path, Schedule())
+    folder = CaptureFolder(tmp_path)
+    with folder.held():
+        recorder_again._add_gap(folder, 0, 11, 14)
+        assert folder.about["gaps"] == [[0, 1, 9], [0, 11, 14]]
