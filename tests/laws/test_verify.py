@@ -11,12 +11,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from counterpoise.errors import OptionError, SnapshotError
-from counterpoise.laws import NamedMove, verify
+from counterpoise.laws import LAWS, NamedMove, verify
 from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.assign import assign
 from counterpoise.planning.compare import compare
 from counterpoise.simulation.simulate import simulate
 from counterpoise.snapshot import Group, Member
+from counterpoise.snapshot.written import WrittenPlan, read_plan
 from tests.strategies import groups
 
 CHAIN = Group(
@@ -184,3 +185,40 @@ def test_a_round_of_another_client_is_checked_by_the_laws_asked_for() -> None:
     assert verify(group, {"a": {"t": [0]}, "b": {}}, laws) == []
     found = verify(group, {"a": {"t": [0]}, "b": {"t": [1]}}, laws)
     assert [fault.law for fault in found] == ["withheld", "added-and-revoked"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_no_law_is_proven_of_a_plan_that_names_what_the_group_does_not_have(law: str) -> None:
+    """A stranger owns everything; a partition given twice hides an owner that does not subscribe; one does not exist."""
+    group = Group({"t": 2, "u": 2}, [Member("a", ["t"]), Member("b", ["u"])], {"t": [0, 0], "u": [0, 0]})
+    for plan in ({"zz": {"t": [0, 1], "u": [0, 1]}}, {"a": {"u": [0, 0, 1]}, "b": {"t": [0, 1]}}, {"a": {"t": [0, 1, 2]}}):
+        assert verify(group, plan, [law]) != []
+
+
+@pytest.mark.parametrize("law", ["counts", "lag"])
+def test_counts_and_lag_of_a_plan_that_is_not_valid_and_complete_are_not_proven(law: str) -> None:
+    """Nobody who owns nothing is behind; a member that does not subscribe can be as light as another."""
+    group = Group({"t": 2, "u": 2}, [Member("a", ["t"]), Member("b", ["u"])], {"t": [0, 0], "u": [0, 0]})
+    for plan, fault in (({}, "complete"), ({"a": {"u": [0, 1]}, "b": {"t": [0, 1]}}, "valid")):
+        assert [found.law for found in verify(group, plan, [law])] == [fault]
+
+
+@pytest.mark.parametrize("law", ["withheld", "added-and-revoked"])
+def test_no_round_is_proven_that_gives_a_partition_twice(law: str) -> None:
+    """The target is fine; both owners of t-1 are in what the round hands out."""
+    group = Group({"t": 2}, [Member("a", ["t"], {"t": [0, 1]}, 1), Member("b", ["t"])])
+    target = {"a": {"t": [0]}, "b": {"t": [1]}}
+    twice = WrittenPlan("theirs", "cooperative", {}, {"a": {"t": [0, 1]}, "b": {"t": [1]}}, target)
+    (fault,) = verify(group, twice, [law])
+    assert (fault.law, fault.message) == ("complete", "1 partition is given more than once: t-1")
+    assert verify(group, twice, ["balanced"]) == []
+
+
+def test_what_a_round_leaves_out_is_found_whether_or_not_the_plan_names_its_strategy() -> None:
+    """Nobody holds the partitions, nobody gets them, and no target says who will."""
+    group = Group({"t": 2}, [Member("a", ["t"]), Member("b", ["t"])])
+    for head in ("", '"strategy": "theirs", "protocol": "cooperative", '):
+        (fault,) = verify(group, read_plan(f'{{{head}"assignment": {{"a": {{}}, "b": {{}}}}}}'), ["withheld"])
+        assert (fault.law, fault.count) == ("withheld", 2)
+    whole = read_plan('{"strategy": "theirs", "assignment": {"a": {"t": [0]}, "b": {"t": [1]}}}')
+    assert verify(group, whole, ["withheld"]) == []

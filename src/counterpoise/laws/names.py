@@ -49,7 +49,8 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     -------
     list of Violation
         Each in plain words; for balance and stickiness with the moves that would be better. A plan that is not
-        valid and complete is not checked further.
+        valid and complete is not checked further. If its target gives a partition twice, or names a member or a partition
+        that does not exist, no law is proven, and that fault is reported whatever `laws` are given.
 
     Raises
     ------
@@ -71,21 +72,25 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     words = Words(problem, group.member_ids, group.topic_names)
     target, faults = owners_or_faults(group, plan)
     if faults:
-        return [fault for fault in faults if fault.law in wanted or wanted - {"valid", "complete"}]
-    found = audit(problem, target, wanted - {"lag", "counts"}, words=words)
+        return faults
+    figures, rounds = wanted & {"counts", "lag"}, wanted & {"withheld", "added-and-revoked"}
+    found = audit(problem, target, (wanted - figures) | ({"valid", "complete"} if figures else set()), words=words)
+    broken = {fault.law for fault in found}
     if whole is None:
         found = [_withheld_perhaps(problem, target, fault) for fault in found]
-    if "counts" in wanted:
-        found += count_band(problem, target, options=whole.options if whole else None, words=words)
-    if whole is None:
-        found += lag(problem, target, words=words) if "lag" in wanted else []
-    elif (laws is None or "lag" in wanted) and not any(fault.law == "balanced" for fault in found):
-        found += _lag_faults(group, whole, target, words, limited="lag" in wanted)
+    if not broken & {"valid", "complete"}:
+        if "counts" in wanted:
+            found += count_band(problem, target, options=whole.options if whole else None, words=words)
+        if whole is None:
+            found += lag(problem, target, words=words) if "lag" in wanted else []
+        elif (laws is None or "lag" in wanted) and "balanced" not in broken:
+            found += _lag_faults(group, whole, target, words, limited="lag" in wanted)
     if laws is not None or (whole is not None and whole.protocol != "eager"):
         handed, faults = owners_or_faults(group, plan, now=True)
-        found += [fault for fault in faults if fault.law in wanted]
+        found += [fault for fault in faults if rounds or fault.law in wanted]
         if not faults and "withheld" in wanted:
-            found += withheld(problem, None if whole is None else target, handed, words=words)
+            unknown = whole is None or whole.target is whole.assignment
+            found += withheld(problem, None if unknown else target, handed, words=words)
         if not faults and "added-and-revoked" in wanted:
             found += added_and_revoked(problem, handed, words=words)
     return found

@@ -23,7 +23,7 @@ class WrittenPlan:
     strategy: str
     protocol: str
     options: Mapping[str, object]  # Of the strategy; empty if the file names none
-    # What the round hands out, and the target owners
+    # What the round hands out, and the target owners: the same object if the file has no target
     assignment: Mapping[str, Mapping[str, list[int]]]
     target: Mapping[str, Mapping[str, list[int]]]
     lag_figures: Mapping[str, Any] | None = None  # As `Plan.lag_figures`
