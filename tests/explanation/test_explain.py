@@ -185,3 +185,19 @@ def test_a_move_for_lag_says_so_with_the_figures_and_one_for_counts_does_not() -
     for_counts = assign(full, "lag-sticky", protocol="eager")
     moved = for_counts.target["b"]["t"][0]
     assert explain(full, for_counts, "t", moved).startswith(f"t-{moved} moves from a to b: a owned 4 and its share is 2, ")
+
+
+def test_a_move_that_counts_force_is_not_called_one_for_lag() -> None:
+    """Nothing lags: b may own t only, and a gets u instead."""
+    group = Group({"t": 1, "u": 1}, [Member("a", ["t", "u"], {"t": [0]}, 1), Member("b", ["t"])], {"t": [0], "u": [0]})
+    assert explain(group, assign(group, "lag-sticky", protocol="eager"), "t", 0) == (
+        "t-0 moves from a to b: a has 1 without it, and b would be short, with 0 instead of 1."
+    )
+
+
+def test_an_exchange_for_lag_relieves_another_only_if_a_member_is_less_behind() -> None:
+    """Both are further behind than before: a takes a free partition with a large lag, and b, which would have got it, that of a."""
+    group = Group({"t": 3}, [Member("a", ["t"], {"t": [2]}, 1), Member("b", ["t"], {"t": [0]}, 1)], {"t": [8, 15, 3]})
+    assert explain(group, assign(group, "lag-sticky", protocol="eager"), "t", 2) == (
+        "t-2 moves from a to b in an exchange for lag: a takes on more than it gives, 15 records behind instead of 3; b is 11 behind."
+    )

@@ -74,7 +74,7 @@ def _moved(facts: Facts, names: Sequence[str]) -> str:
     """It had a valid owner and goes to another one."""
     old, new = facts.keeper, facts.target
     head = f"{facts.name} moves from {names[old]} to {names[new]}"
-    if facts.behind is not None and _for_lag(facts):
+    if facts.behind is not None and _for_lag(facts, facts.behind):
         return f"{head} {_by_lag(facts, facts.behind, names)}"
     stays = int(facts.load[old]) + 1
     rest = int(facts.load[new]) - 1
@@ -92,10 +92,11 @@ def _moved(facts: Facts, names: Sequence[str]) -> str:
     return f"{head}, though staying would be {verdict} ({would}): {maker}."
 
 
-def _for_lag(facts: Facts) -> bool:
-    """Counts did not ask for it: the old owner has as many as it may keep, or one fewer would be no better balanced."""
+def _for_lag(facts: Facts, behind: Behind) -> bool:
+    """Counts did not ask for it: one fewer would be no better balanced, or the old owner has all it may keep and lag fell."""
     old, new = facts.keeper, facts.target
-    return bool(facts.claimed[old] <= facts.load[old] or facts.marginal.following[old] <= facts.marginal.last[new])
+    no_better = facts.marginal.following[old] <= facts.marginal.last[new]
+    return bool(no_better or (facts.claimed[old] <= facts.load[old] and behind.relieved))
 
 
 def _by_lag(facts: Facts, behind: Behind, names: Sequence[str]) -> str:
@@ -106,9 +107,10 @@ def _by_lag(facts: Facts, behind: Behind, names: Sequence[str]) -> str:
             f"for its lag of {behind.partition}: with all it owned, {old} would be {behind.kept} records behind; "
             f"now it is {behind.old}, and {new} is {behind.new}."
         )
+    relief = ", so that another is relieved" if behind.relieved else ""
     return (
-        f"in an exchange for lag: {old} takes on more than it gives, {behind.old} records behind instead of {behind.kept}, "
-        f"so that another is relieved; {new} is {behind.new} behind."
+        f"in an exchange for lag: {old} takes on more than it gives, {behind.old} records behind instead of {behind.kept}"
+        f"{relief}; {new} is {behind.new} behind."
     )
 
 

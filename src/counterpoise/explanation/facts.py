@@ -9,6 +9,7 @@ import numpy as np
 from counterpoise.errors import SnapshotError, some
 from counterpoise.laws.balance import MarginalCosts, loads, marginal_costs
 from counterpoise.laws.names import AnyPlan, owners_or_faults
+from counterpoise.model.arrays import sums_by_code
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan
@@ -33,6 +34,7 @@ class Behind:
     kept: int
     old: int
     new: int
+    relieved: bool  # Some member is less behind in this plan than if it kept all it may keep
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,8 +99,8 @@ def _behind(problem: Problem, owner: Int32, claims: Int32, at: int, strategy: st
     old, new = int(claims[at]), int(owner[at])
     if strategy != "lag-sticky" or problem.lag is None or old < 0 or new < 0 or old == new:
         return None
-    lag = problem.lag
-    return Behind(int(lag[at]), int(lag[claims == old].sum()), int(lag[owner == old].sum()), int(lag[owner == new].sum()))
+    kept, now = (sums_by_code(given, problem.lag, problem.n_members) for given in (claims, owner))
+    return Behind(int(problem.lag[at]), int(kept[old]), int(now[old]), int(now[new]), bool((now < kept).any()))
 
 
 def _locate(group: Group, topic: str, partition: int) -> tuple[int, int]:
