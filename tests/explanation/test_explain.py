@@ -11,7 +11,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.explanation import explain
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot import Group, Member, Topic
-from counterpoise.snapshot.written import read_plan
+from counterpoise.snapshot.written import WrittenPlan, read_plan
 from tests.strategies import groups
 
 GROUP = Group(
@@ -196,8 +196,25 @@ def test_a_move_that_counts_force_is_not_called_one_for_lag() -> None:
 
 
 def test_an_exchange_for_lag_relieves_another_only_if_a_member_is_less_behind() -> None:
-    """Both are further behind than before: a takes a free partition with a large lag, and b, which would have got it, that of a."""
+    """Both are further behind than before: a takes a free partition with a large lag, and b that of a instead."""
     group = Group({"t": 3}, [Member("a", ["t"], {"t": [2]}, 1), Member("b", ["t"], {"t": [0]}, 1)], {"t": [8, 15, 3]})
     assert explain(group, assign(group, "lag-sticky", protocol="eager"), "t", 2) == (
-        "t-2 moves from a to b in an exchange for lag: a takes on more than it gives, 15 records behind instead of 3; b is 11 behind."
+        "t-2 moves from a to b in an exchange for lag: a takes on more than it gives, 15 records behind instead of 3; "
+        "b is 11 behind."
+    )
+
+
+def test_what_is_withheld_is_said_of_a_plan_read_back_too() -> None:
+    for plan in (assign(GROUP, "cooperative-sticky"), assign(GROUP, "sticky")):
+        for index in range(8):
+            assert explain(GROUP, read_plan(plan.to_json()), "t", index) == explain(GROUP, plan, "t", index)
+    late = WrittenPlan("theirs", "cooperative", {}, {}, {"e": {"w": [0]}})
+    assert "withheld" not in explain(GROUP, late, "w", 0)  # Nobody holds it
+
+
+def test_the_capacity_of_a_lighter_member_is_named_too() -> None:
+    """3 of capacity 3 is less than 3 of capacity 1."""
+    group = Group({"t": 6}, [Member("a", ["t"], capacity=3), Member("b", ["t"])])
+    assert explain(group, {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}, "t", 3).endswith(
+        "It goes to b, which then has 3 (capacity 1), though a has only 3 (capacity 3): this plan is not balanced."
     )

@@ -137,7 +137,7 @@ def _taken(facts: Facts, names: Sequence[str]) -> str:
         return f"It goes to {names[new]}, which would be short with {without} instead of {_share(facts, new)}."
     lighter = min(others, key=lambda member: (int(facts.marginal.following[member]), member))
     maker = f"{facts.strategy} has other aims" if facts.strategy else "this plan is not balanced"
-    less = f"though {names[lighter]} has only {facts.load[lighter]}"
+    less = f"though {names[lighter]} has only {_share(facts, lighter)}"
     return f"It goes to {names[new]}, which then has {_share(facts, new)}, {less}: {maker}."
 
 

@@ -10,7 +10,7 @@ from counterpoise.errors import SnapshotError, some
 from counterpoise.laws.balance import MarginalCosts, loads, marginal_costs
 from counterpoise.laws.names import AnyPlan, owners_or_faults
 from counterpoise.model.arrays import sums_by_code
-from counterpoise.model.problem import Int32, Int64, Problem
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan
 from counterpoise.snapshot.written import WrittenPlan
@@ -69,22 +69,23 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
     problem = settled.problem
     code, at = _locate(group, topic, partition)
     owner, _ = owners_or_faults(group, plan)
+    handed, _ = owners_or_faults(group, plan, now=True)
     claims = problem.previous_owner
     mine = np.flatnonzero(settled.claim_partition == at)
     listed = {Claim(member, int(settled.generation[member])) for member in sorted(set(settled.claim_member[mine].tolist()))}
     load = loads(problem.n_members, owner)
-    target = int(owner[at])
+    holder, target = int(problem.holder[at]), int(owner[at])
     strategy = plan.strategy if isinstance(plan, Plan | WrittenPlan) else None
     return Facts(
         name=f"{topic}-{partition}",
         topic=topic,
         subscribers=problem.subscribers(code).tolist(),
         claims=sorted(listed, key=lambda claim: (-claim.generation, claim.member)),
-        holder=int(problem.holder[at]),
+        holder=holder,
         keeper=int(claims[at]),
         target=target,
         given=[target] if isinstance(plan, Plan) and target >= 0 else _given(group, plan, topic, partition),
-        waits=isinstance(plan, Plan) and partition in plan.withheld.get(topic, ()),
+        waits=target >= 0 and int(handed[at]) == UNOWNED and holder != UNOWNED,
         strategy=strategy,
         load=load,
         claimed=loads(problem.n_members, claims),
