@@ -7,6 +7,7 @@ import json
 import pickle
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import counterpoise as cp
+from counterpoise.assignors import registry
 from counterpoise.errors import ProblemError, SnapshotError, SubscriptionWarning
 from counterpoise.snapshot.frozen import FrozenDict, FrozenList, frozen
 
@@ -50,6 +52,14 @@ def test_assign_and_compare_have_the_defaults_of_the_command_line() -> None:
     assert list(cp.compare(PAIR)) == [name for name in cp.strategies() if not name.startswith("lag")]
     with_lag = cp.Group(PAIR.topics, PAIR.members, {"t": [1, 2, 3, 4]})
     assert list(cp.compare(with_lag)) == list(cp.strategies())
+
+
+def test_compare_measures_every_strategy_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names from a generator, and one of another package that begins like those that need lag."""
+    assert list(cp.compare(PAIR, (name for name in ("range", "sticky")))) == ["range", "sticky"]
+    mine = replace(registry.strategy("sticky"), name="lagoon")
+    monkeypatch.setattr(registry, "_BY_NAME", registry._BY_NAME | {"lagoon": mine})
+    assert "lagoon" in cp.compare(PAIR)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.assignors.registry import strategies as registered
@@ -43,13 +43,13 @@ def _cell(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
-def compare(group: Group, strategies: Sequence[str] | None = None) -> Comparison:
+def compare(group: Group, strategies: Iterable[str] | None = None) -> Comparison:
     """The figures of each strategy's plan for one group, in the order asked for.
 
     Parameters
     ----------
     group : Group
-    strategies : sequence of str, optional
+    strategies : iterable of str, optional
         Default: all, without those that need lag if the group's lag is not known.
 
     Raises
@@ -67,9 +67,9 @@ def compare(group: Group, strategies: Sequence[str] | None = None) -> Comparison
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
     problem = check_group(group).problem()
     if strategies is None:
-        strategies = [name for name in registered() if group.lag is not None or not name.startswith("lag")]
+        strategies = (name for name in registered() if group.lag is not None or name not in ("lag", "lag-sticky"))
     optimal = assignor("sticky")(problem)
-    plans = [assign(group, name) for name in strategies]
-    queries = [Query(problem, plan.target_owner, plan.protocol == COOPERATIVE, optimal) for plan in plans]
+    plans = {name: assign(group, name) for name in strategies}
+    queries = [Query(problem, plan.target_owner, plan.protocol == COOPERATIVE, optimal) for plan in plans.values()]
     figures = Batch().add(queries)
-    return Comparison((name, figures.of(at)) for at, name in enumerate(strategies))
+    return Comparison((name, figures.of(at)) for at, name in enumerate(plans))
