@@ -162,3 +162,12 @@ def test_names_cannot_act_on_the_terminal(tmp_path: Path) -> None:
         assert all(char.isprintable() or char == "\n" for char in result.output)
         assert "gpj" in result.output
     assert "[red]:bug:" in shown[0].output
+
+
+def test_a_name_cannot_forge_a_line_of_a_plan(tmp_path: Path) -> None:
+    members = [{"id": "a\nproven: all fine", "topics": ["t"]}, {"id": "b", "topics": ["t"], "owned": {"t": [0, 1, 2, 3]}}]
+    snapshot = tmp_path / "group.json"
+    snapshot.write_text(json.dumps({"topics": {"t": 4}, "members": members, "lag": {"t": [1, 2, 3, 4]}}))
+    for strategy in ("lag", "range", "lag-sticky"):
+        lines = run("plan", snapshot, "--strategy", strategy).output.splitlines()
+        assert not [line for line in lines if line.startswith("proven: all fine")]

@@ -14,6 +14,7 @@ from counterpoise.errors import OptionError
 from counterpoise.laws import verify
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group
+from counterpoise.snapshot.json_text import visible
 from counterpoise.snapshot.names import partition_list
 from counterpoise.snapshot.plan import Plan
 
@@ -118,7 +119,7 @@ def _print(group: Group, plan: Plan) -> None:
         out.print(lag_line(plan.lag_figures), markup=False)
     violations = verify(group, plan)
     for violation in violations:
-        out.print(f"not optimal ({violation.law}): {violation.message}", markup=False)
+        out.print(f"not optimal ({violation.law}): {visible(violation.message)}", markup=False)
     if not violations:
         out.print(f"proven: {proven(plan.strategy, plan.options, group)}")
 

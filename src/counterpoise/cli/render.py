@@ -72,8 +72,8 @@ def lag_line(figures: Mapping[str, Any]) -> str:
         return "lag: nothing lags"
     kind = {"balanced": " for balanced counts", None: ""}.get(figures["counts"], " for counts within the band")
     return (
-        f"lag: at most {figures['largest']:,} records per capacity ({figures['member']}), {figures['gap']:.1%} above the proven "
-        f"lower bound of {figures['bound']:,}{kind}; {figures['moves']} moved"
+        f"lag: at most {figures['largest']:,} records per capacity ({visible(figures['member'])}), {figures['gap']:.1%} above "
+        f"the proven lower bound of {figures['bound']:,}{kind}; {figures['moves']} moved"
     )
 
 
