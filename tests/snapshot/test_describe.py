@@ -142,3 +142,10 @@ def test_a_group_is_read_from_the_text() -> None:
     for text in ("hello", "", "Error: Consumer group 'x' does not exist."):
         with pytest.raises(SnapshotError, match="no table of `kafka-consumer-groups --describe`"):
             Group.from_describe(text)
+
+
+def test_an_owner_that_one_table_names_stays_if_another_shows_none() -> None:
+    members, offsets = TEXT["members-3.7"], "GROUP TOPIC PARTITION LAG CONSUMER-ID\norders t 1 2 -\n"
+    for text in (members + offsets, offsets + members):
+        (group,) = read_describe(text)
+        assert {topic: sorted(held) for topic, held in group.members[0].owned.items()} == {"t": [0, 1], "u": [2]}

@@ -130,7 +130,7 @@ def _own(seen: _Seen, at: tuple[str, int], owner: str | None) -> None:
     if owner is not None and before not in (None, owner):
         what = f"partition {at[1]} of {at[0]} has two owners, {before} and {owner}"
         raise ValueError(f"{what}: a share group, or several outputs in one text; give one output of a consumer group")
-    seen.owners[at] = owner
+    seen.owners[at] = before if owner is None else owner
 
 
 def _assigned(text: str) -> Iterable[tuple[str, int]]:
