@@ -12,6 +12,7 @@ import pytest
 
 from counterpoise.assignors import assignor
 from counterpoise.errors import OptionError, ProblemError
+from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_floor, lag_report
 from counterpoise.metrics import measure
 from counterpoise.model.problem import Problem
@@ -145,13 +146,14 @@ def test_each_part_of_the_floor_decides_once(counts: list[int], subscribers: lis
     ("owner", "message"),
     [
         ([0, 0], "owner: expected an array of integers, not list"),
-        (np.zeros(1, np.int32), r"owner: expected integers of shape \(2,\)"),
-        (np.zeros(2), r"owner: expected integers of shape \(2,\), got float64"),
+        (np.zeros(1, np.int32), r"owner: expected signed integers of shape \(2,\)"),
+        (np.zeros(2), r"owner: expected signed integers of shape \(2,\), got float64"),
+        (np.zeros(2, np.uint8), r"owner: expected signed integers of shape \(2,\), got uint8"),
     ],
 )
 def test_what_is_no_integer_per_partition_is_refused_and_not_measured(owner: Any, message: str) -> None:
     problem = problem_of([2], [[0, 1]], 2, lag=[1, 1])
-    for look in (lag_report, measure):
+    for look in (lag_report, measure, certify):
         with pytest.raises(ProblemError, match=message):
             look(problem, owner)
 
@@ -164,6 +166,6 @@ def test_owners_that_are_no_members_have_no_lag_to_report() -> None:
 
 def test_what_a_report_is_asked_for_must_exist() -> None:
     problem, owner = problem_of([2], [[0, 1]], 2, lag=[1, 1]), np.zeros(2, np.int32)
-    for counts in ("free", -1, True):
+    for counts in ("free", -1, True, 1.5, float("nan"), [1]):
         with pytest.raises(OptionError, match="counts: "):
-            lag_report(problem, owner, counts=counts)
+            lag_report(problem, owner, counts=counts)  # type: ignore[arg-type]

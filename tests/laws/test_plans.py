@@ -54,9 +54,9 @@ def test_complete_names_exactly_the_partitions_left_out(data: st.DataObject, pro
 def test_an_owner_array_of_another_shape_is_an_error() -> None:
     """Laws judge plans of this problem only."""
     problem = problem_of([2], [[0]], 1)
-    with pytest.raises(ProblemError, match="owner: expected integers of shape"):
+    with pytest.raises(ProblemError, match="owner: expected signed integers of shape"):
         valid(problem, np.zeros(3, np.int32))
-    with pytest.raises(ProblemError, match="owner: expected integers of shape"):
+    with pytest.raises(ProblemError, match="owner: expected signed integers of shape"):
         complete(problem, np.zeros(2, np.float64))
 
 

@@ -101,7 +101,8 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     if problem.lag is None:
         raise ProblemError("lag: without it there is nothing to report; set Problem.lag")
     check_owners(problem, owner)
-    if counts not in (None, "balanced") and (isinstance(counts, bool | str) or counts < 0):
+    whole = isinstance(counts, int | np.integer) and not isinstance(counts, bool) and counts >= 0
+    if not whole and counts not in (None, "balanced"):
         raise OptionError(f"counts: {counts!r} does not fit; expected 'balanced', a whole number, 0 or more, or None")
     if not problem.n_members:
         return LagReport(Fraction(0), Fraction(0), -1, 0.0, "nothing", (), 0, counts)

@@ -48,15 +48,15 @@ def check_owners(problem: Problem, owner: Int32) -> None:
 
 
 def check_shape(problem: Problem, owner: Int32) -> None:
-    """Check that `owner` holds an integer for each partition.
+    """Check that `owner` holds a signed integer for each partition.
 
     Raises `ProblemError` if it holds something else, or another number of them.
     """
     check_problem(problem)
     if not isinstance(owner, np.ndarray):
         raise ProblemError(f"owner: expected an array of integers, not {type(owner).__name__}{_where(owner)}")
-    if owner.shape != (problem.n_partitions,) or owner.dtype.kind not in "iu":
-        raise ProblemError(f"owner: expected integers of shape ({problem.n_partitions},), got {owner.dtype} {owner.shape}")
+    if owner.shape != (problem.n_partitions,) or owner.dtype.kind != "i":
+        raise ProblemError(f"owner: expected signed integers of shape ({problem.n_partitions},), got {owner.dtype} {owner.shape}")
 
 
 def _where(owner: object) -> str:

@@ -186,12 +186,7 @@ class Problem:
             return
         if int(members.min()) < 0 or int(members.max()) >= self.n_members:
             raise ProblemError(f"subscriber: codes must lie in 0..{self.n_members - 1}")
-        rising = members[1:] > members[:-1]
-        first_of_topic = np.zeros(len(members) + 1, np.bool_)
-        first_of_topic[start] = True
-        if not np.all(rising | first_of_topic[1:-1]):
-            at = int(np.flatnonzero(~(rising | first_of_topic[1:-1]))[0])
-            raise ProblemError(f"subscriber[{at + 1}]: codes must rise strictly within a topic")
+        _check_rising("subscriber", members, start, "a topic")
 
     def subscribers(self, topic: int) -> Int32:
         """Codes of the members that subscribe to a topic, ascending."""
@@ -229,6 +224,14 @@ def _rebuild(fields: dict[str, Any]) -> Problem:
     return Problem(**fields)
 
 
+def _check_rising(name: str, values: Int32, start: Int64, what: str) -> None:
+    first = np.zeros(len(values) + 1, np.bool_)
+    first[start] = True
+    falls = np.flatnonzero((values[1:] <= values[:-1]) & ~first[1:-1])
+    if len(falls):
+        raise ProblemError(f"{name}[{int(falls[0]) + 1}]: codes must rise strictly within {what}")
+
+
 def _check_lag(lag: Int64) -> None:
     if int(lag.min(initial=0)) < 0:
         raise ProblemError("lag: a lag is never negative; clamp it first (counterpoise.partition_lag does)")
@@ -256,4 +259,7 @@ def _racks(racks: object, n_members: int, n_partitions: int) -> Racks:
     of_replica = read_only("racks.replica_rack", racks.replica_rack, np.int32, int(start[-1]))
     if len(of_replica) and int(of_replica.min()) < 0:
         raise ProblemError("racks.replica_rack: a rack code is at least 0")
+    if int(of_member.min(initial=-1)) < -1:
+        raise ProblemError("racks.rack_of_member: a rack code is at least 0, or -1 for none")
+    _check_rising("racks.replica_rack", of_replica, start, "a partition")
     return Racks(of_member, start, of_replica)
