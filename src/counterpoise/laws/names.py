@@ -89,7 +89,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
         handed, faults = owners_or_faults(group, plan, now=True)
         found += [fault for fault in faults if rounds or fault.law in wanted]
         if not faults and "withheld" in wanted:
-            unknown = whole is None or whole.target is whole.assignment
+            unknown = not isinstance(plan, Plan) and (whole is None or whole.target is whole.assignment)
             found += withheld(problem, None if unknown else target, handed, words=words)
         if not faults and "added-and-revoked" in wanted:
             found += added_and_revoked(problem, handed, words=words)
