@@ -13,6 +13,11 @@ from counterpoise.model.problem import CONTESTED, UNOWNED, Problem, Racks
 from counterpoise.model.withhold import withhold
 from counterpoise.wire.primitives import java_order
 
+
+def _racks(of_member: list[int], start: list[int], of_replica: list[int]) -> Racks:
+    return Racks(np.array(of_member, np.int32), np.array(start, np.int64), np.array(of_replica, np.int32))
+
+
 REFUSED = [
     ("negative members", {"n_members": -1}, "n_members: -1 is negative"),
     ("half a member", {"n_members": 2.5}, "n_members: expected a whole number, not 2.5"),
@@ -46,13 +51,13 @@ REFUSED = [
         {"racks": Racks(np.zeros(2, np.int32), np.zeros(2, np.int64), np.zeros(2, np.int32))},
         "replica_start: expected len",
     ),
-    ("a rack below none", {"racks": Racks([0, -2], [0] * 5, [])}, "racks.rack_of_member: a rack code is at least 0, or -1"),
+    ("a rack below none", {"racks": _racks([0, -2], [0] * 5, [])}, "racks.rack_of_member: a rack code is at least 0, or -1"),
     (
         "replicas' racks out of order",
-        {"racks": Racks([0, 1], [0, 1, 3, 3, 3], [2, 1, 0])},
+        {"racks": _racks([0, 1], [0, 1, 3, 3, 3], [2, 1, 0])},
         r"racks\.replica_rack\[2\]: codes must rise strictly within a partition",
     ),
-    ("a rack twice", {"racks": Racks([0, 1], [0, 1, 3, 3, 3], [2, 1, 1])}, r"racks\.replica_rack\[2\]: codes must rise"),
+    ("a rack twice", {"racks": _racks([0, 1], [0, 1, 3, 3, 3], [2, 1, 1])}, r"racks\.replica_rack\[2\]: codes must rise"),
     ("a number for a list", {"subscriber_start": 5}, "subscriber_start: expected at least the leading 0, in a list"),
     ("a negative lag", {"lag": [0, -1, 0, 0]}, "lag: a lag is never negative"),
 ]
