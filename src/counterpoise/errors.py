@@ -117,7 +117,11 @@ class ScenarioError(CounterpoiseError):
 
 
 class SourceError(CounterpoiseError):
-    """A live cluster that cannot be asked, or answers only in part."""
+    """A live cluster that cannot be asked, or answers only in part; `passing`: it may answer later, with nothing changed."""
+
+    def __init__(self, words: str, *, passing: bool = False) -> None:
+        super().__init__(words)
+        self.passing = passing
 
 
 class HostError(CounterpoiseError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from tests.cli.commands import family, is_jvm, started, wait
 from tests.pipeline.conftest import SHOP
 
 from counterpoise.cli.app import app
-from counterpoise.errors import CaptureError
+from counterpoise.errors import CaptureError, SourceError
 from counterpoise.extras import pip_install
 from counterpoise.pipeline.capture.recorder import Recorder
 from counterpoise.pipeline.run import SUMMARY_FORMAT
@@ -150,7 +151,18 @@ def test_it_is_stopped_while_it_records_what_there_is(
     assert (done.exit_code, records) == (0, [False]), done.output
 
 
-def test_an_error_of_the_recording_at_its_stop_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (CaptureError("it was truncated"), 2),
+        (SourceError("b:1 does not answer", passing=True), 3),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), 3),
+        (KeyError("a fault"), 3),
+    ],
+)
+def test_an_error_of_the_recording_at_its_stop_is_reported(
+    error: Exception, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Stopped:
         def __init__(self, *_: object, **__: object) -> None: ...
 
@@ -161,7 +173,7 @@ def test_an_error_of_the_recording_at_its_stop_is_reported(tmp_path: Path, monke
     def record(_: Recorder, *, follow: bool) -> None:
         if follow:
             assert stop.wait(60)
-            raise CaptureError("No space left on device")
+            raise error
 
     monkeypatch.setattr(Recorder, "run", record)
     monkeypatch.setattr(Recorder, "stop", lambda _: stop.set())
@@ -169,7 +181,7 @@ def test_an_error_of_the_recording_at_its_stop_is_reported(tmp_path: Path, monke
     monkeypatch.setattr("counterpoise.pipeline.source.layout.read_capture", lambda _: None)
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.Follow", Stopped)
     done = CliRunner().invoke(app, ["audit", "--follow", "--bootstrap-server", "localhost:1", "--out", str(tmp_path / "out")])
-    assert (done.exit_code, "recording has ended (No space left on device)" in done.output) == (2, True), done.output
+    assert (done.exit_code, str(error.args[-1]) in done.output) == (exit_code, True), done.output
 
 
 @pytest.mark.spark

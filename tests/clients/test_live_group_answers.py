@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported, but not in its stubs
 
-from counterpoise.cli.app import app
+from counterpoise.cli.app import app, exit_code_of
 from counterpoise.cli.lag_command import hint, read_capacities
 from counterpoise.clients import admin_requests
 from counterpoise.clients.live_group import LiveGroup, read_live_group
@@ -137,8 +137,9 @@ def test_offsets_are_asked_for_in_batches(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(("what", "words"), [("group", "cannot be described"), ("committed", "committed offsets cannot be read")])
 def test_without_members_or_commits_there_is_no_group_to_show(what: str, words: str) -> None:
-    with pytest.raises(SourceError, match=f"b: group g: {words}.*[Tt]imed out"):
+    with pytest.raises(SourceError, match=f"b: group g: {words}.*[Tt]imed out") as raised:
         read(Brokers({"a": {"t": [0]}}, {"t": 1}, {}, {what: TIMED_OUT}))
+    assert exit_code_of(raised.value) == 3
 
 
 @pytest.mark.parametrize(

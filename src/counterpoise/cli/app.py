@@ -18,7 +18,7 @@ import click
 
 from counterpoise._version import __version__
 from counterpoise.cli.render import say
-from counterpoise.errors import CounterpoiseError, InvariantError, SubscriptionWarning
+from counterpoise.errors import CounterpoiseError, InvariantError, SourceError, SubscriptionWarning
 
 __all__ = ["app", "exit_code_of"]
 
@@ -123,8 +123,10 @@ class _LazyGroup(click.Group):
 
 
 def exit_code_of(error: BaseException | None) -> int:
-    """The exit code: 2 if another path or login avoids the error, or no OSError is in its chain of causes; else 3."""
+    """The exit code: 3 if an error that may pass is in its chain of causes, of a cluster or of the system; else 2."""
     while error is not None and not isinstance(error, OSError):
+        if isinstance(error, SourceError) and error.passing:
+            return 3
         error = error.__cause__
     return 2 if error is None or error.errno in _WRONG_PLACE or _REFUSED.search(str(error)) else 3
 
@@ -141,6 +143,6 @@ def _drop_the_rest() -> None:
 def app(debug: bool) -> None:
     """Who gets which partition in a Kafka consumer group: planned, proven, audited.
 
-    Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input, 3 unexpected error (a full disk, or a fault to
-    report), 130 interrupted, 141 the reader of the output has ended.
+    Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input, 3 what may pass (a full disk, a broker that does
+    not answer) or a fault to report, 130 interrupted, 141 the reader of the output has ended.
     """

@@ -15,7 +15,7 @@ from rich.status import Status as Line
 
 from counterpoise.cli.inputs import need, stopped_by_signals
 from counterpoise.cli.render import console, say
-from counterpoise.errors import CaptureError, OptionError
+from counterpoise.errors import OptionError
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.capture.settings import Settings
@@ -83,8 +83,8 @@ def follow(
 def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) -> Iterator[Callable[[], None]]:
     """Record what there is now into `folder`, and go on in a thread within the block.
 
-    Yields a function that raises CaptureError if the thread has failed. A signal before the block ends the recording at once and
-    sets `stopped`.
+    Yields a function that raises the error with which the thread has ended. A signal before the block ends the recording at once,
+    and sets `stopped`.
     """
     if settings is None:
         yield lambda: None
@@ -114,7 +114,7 @@ def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) 
 
     def watch() -> None:
         if failed:
-            raise CaptureError(f"{folder}: recording has ended ({failed[0]}); start again, nothing is lost") from failed[0]
+            raise failed[0]
 
     thread = threading.Thread(target=record, name="counterpoise-capture")
     with sigterm_deferred():  # So that the main thread receives it.

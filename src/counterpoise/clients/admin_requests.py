@@ -7,16 +7,23 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr-defined]  # exported, but not in its stubs
 
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["GRACE_S", "REFUSALS", "AdminRequests", "cause_of", "racks_of", "reason_of"]
+__all__ = ["AWAY", "GRACE_S", "NOT_NOW", "REFUSALS", "AdminRequests", "cause_of", "passes", "racks_of", "reason_of"]
 
 BATCH = 5_000
 """Partitions per ListOffsets request: brokers answer these in well under a second."""
 REFUSALS = (KafkaException, FutureTimeoutError)
+AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
+"""Errors without an answer of a broker."""
+NOT_NOW = (
+    *(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT),
+    *(KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+)
+"""Errors of brokers that pass with nothing changed."""
 GRACE_S = 5.0
 """Seconds to wait for an answer after the time-out of its request, at which librdkafka itself answers with an error."""
 _OFFSETS: Any = _OffsetSpec
@@ -71,6 +78,11 @@ def racks_of(described: Any) -> list[list[str]] | None:
 def cause_of(error: Exception) -> Any:
     """The `KafkaError` in one of `REFUSALS`, or a text."""
     return next(iter(error.args), "no answer")
+
+
+def passes(cause: Any) -> bool:
+    """Whether what `cause_of` returned may pass with nothing changed."""
+    return not isinstance(cause, KafkaError) or cause.code() in (*AWAY, *NOT_NOW)
 
 
 def reason_of(error: Exception) -> str:

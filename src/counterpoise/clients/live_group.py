@@ -24,7 +24,7 @@ try:
 except ImportError:
     raise MissingExtraError(f"reading a live group needs confluent-kafka: {pip_install('live')}") from None
 
-from counterpoise.clients.admin_requests import GRACE_S, REFUSALS, AdminRequests, cause_of, racks_of, reason_of
+from counterpoise.clients.admin_requests import GRACE_S, REFUSALS, AdminRequests, cause_of, passes, racks_of, reason_of
 
 __all__ = ["LiveGroup", "PartitionState", "read_live_group"]
 
@@ -136,7 +136,8 @@ class _Reader:
                 "check the address, and that this principal has Describe on the group and on its topics (kafka-acls --add "
                 f"--allow-principal User:NAME --operation Describe --group {group_id} --topic '*')"
             )
-            raise SourceError(f"{self._where}: group {group_id}: cannot be described ({reason_of(error)}); {advice}") from None
+            words = f"{self._where}: group {group_id}: cannot be described ({reason_of(error)}); {advice}"
+            raise SourceError(words, passing=passes(cause)) from None
         if found.state.name == "DEAD":  # what older brokers answer
             raise SourceError(none_such)
         return found
@@ -147,7 +148,8 @@ class _Reader:
         try:
             found = future.result(self._timeout + GRACE_S)
         except REFUSALS as error:
-            raise SourceError(f"{self._where}: group {group_id}: committed offsets cannot be read: {reason_of(error)}") from None
+            words = f"{self._where}: group {group_id}: committed offsets cannot be read: {reason_of(error)}"
+            raise SourceError(words, passing=passes(cause_of(error))) from None
         for at in found.topic_partitions:
             if at.error is not None:
                 self.uncommitted.add((at.topic, at.partition))

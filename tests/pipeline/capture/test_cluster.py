@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, KafkaException
 
+from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import Cluster
+from counterpoise.pipeline.capture.cluster import Cluster, source_error
 from counterpoise.pipeline.capture.group_poll import poll_groups
 from counterpoise.pipeline.capture.settings import Settings
 
@@ -51,8 +52,26 @@ def test_a_topic_that_was_deleted_or_may_not_be_described_is_left_out(code: int)
 )
 def test_a_topic_that_is_not_described_in_time_is_an_error(error: Exception, words: str) -> None:
     """A sample without its log ends would look like a time in which the broker was away."""
-    with pytest.raises(SourceError, match=words):
+    with pytest.raises(SourceError, match=words) as raised:
         with_topic_that(error).topics()
+    assert exit_code_of(raised.value) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [
+        (KafkaError._TRANSPORT, 3),
+        (KafkaError._RESOLVE, 3),
+        (KafkaError.LEADER_NOT_AVAILABLE, 3),
+        (KafkaError.COORDINATOR_NOT_AVAILABLE, 3),
+        (KafkaError._SSL, 2),
+        (KafkaError._AUTHENTICATION, 2),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, 2),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, 2),
+    ],
+)
+def test_what_may_pass_by_itself_has_another_exit_code_than_wrong_use(code: int, exit_code: int) -> None:
+    assert exit_code_of(source_error(KafkaError(code), "t", Settings({"bootstrap.servers": "a:9092"}))) == exit_code
 
 
 def test_groups_that_are_not_listed_in_time_are_an_error_of_one_line() -> None:

@@ -13,6 +13,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
+from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import CaptureError, SourceError, StorageError
 from counterpoise.pipeline.capture import object_series, poller, recording, series
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
@@ -175,8 +176,9 @@ def test_a_partition_of_the_offsets_topic_without_a_leader_is_said_before_anythi
 
     recorder, folder = Recorder(Settings({"bootstrap.servers": "x"}), tmp_path / "c", Schedule()), CaptureFolder(tmp_path / "c")
     recorder._cluster = WithoutLeader()  # type: ignore[assignment]
-    with folder.held(), pytest.raises(SourceError, match="partition 1 has no leader, so its groups cannot be recorded"):
+    with folder.held(), pytest.raises(SourceError, match="partition 1 has no leader, so its groups cannot be") as raised:
         recorder._begin(folder)
+    assert exit_code_of(raised.value) == 3
 
 
 def test_the_ends_of_the_offsets_topic_are_sampled_beside_the_others() -> None:
@@ -210,8 +212,9 @@ def look_at(*committed: int) -> GroupPoll:
 def test_one_capture_at_a_time_writes_to_a_place_of_an_object_store(s3: str) -> None:
     out = join(s3, "history")
     first = CaptureFolder(out)
-    with pytest.raises(CaptureError, match=r"another capture is writing there; stop it \(if it was killed, wait a minute\)"):
+    with pytest.raises(CaptureError, match=r"another capture is writing there; stop it \(if it was killed, wait a min") as raised:
         CaptureFolder(out)
+    assert exit_code_of(raised.value) == 3
     first.close()
     CaptureFolder(out).close()
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.folder import CaptureFolder, Missing, missing_of
@@ -196,8 +197,9 @@ def test_replaced_generations_go_after_their_time(tmp_path: Path) -> None:
 
 def test_one_writer_and_only_our_folders(tmp_path: Path) -> None:
     first = CaptureFolder(tmp_path / "a")
-    with pytest.raises(CaptureError, match="another capture is writing there"):
+    with pytest.raises(CaptureError, match="another capture is writing there") as raised:
         CaptureFolder(tmp_path / "a")
+    assert exit_code_of(raised.value) == 2
     first.close()
     CaptureFolder(tmp_path / "a").close()
     (tmp_path / "b").mkdir()

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.storage import writer_lock
 from counterpoise.pipeline.storage.files import delete, exists, file_infos, join, list_files, write_bytes
@@ -52,8 +53,9 @@ def test_a_writer_that_died_is_succeeded_and_stops_if_it_lives_after_all(s3: str
     monkeypatch.setattr(writer_lock, "DEAD_S", -3600.0)  # as if an hour had passed
     heir.acquire()
     dead._done.clear()
-    with pytest.raises(CaptureError, match="did not renew its lock for a minute"):
+    with pytest.raises(CaptureError, match="did not renew its lock for a minute") as lost:
         dead.check()
+    assert exit_code_of(lost.value) == 3
     heir.check()
     heir.release()
     with pytest.raises(CaptureError, match="did not renew its lock for a minute"):

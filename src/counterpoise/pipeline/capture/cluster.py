@@ -11,14 +11,14 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from counterpoise.clients.admin_requests import REFUSALS, AdminRequests, cause_of, racks_of
+from counterpoise.clients.admin_requests import AWAY, REFUSALS, AdminRequests, cause_of, passes, racks_of
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.capture.tokens import token_callback
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["AWAY", "OFFSETS_TOPIC", "Cluster", "Tail", "connect", "hidden_tails", "id_text", "source_error"]
+__all__ = ["OFFSETS_TOPIC", "Cluster", "Tail", "connect", "hidden_tails", "id_text", "source_error"]
 
 TIMEOUT_S = 30.0
 Which = Literal["start", "end", "stable"]
@@ -26,8 +26,6 @@ T = TypeVar("T")
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
 _ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
-AWAY = (KafkaError._TRANSPORT, _ALL_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
-"""Errors without an answer of a broker."""
 _POLL_S = 0.05
 _KERBEROS = (
     "confluent-kafka from a wheel has no Kerberos: build librdkafka with libsasl2, then pip install --no-binary confluent-kafka"
@@ -173,10 +171,11 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
         hint = f" (no group has committed yet, or the cluster hides it{_POLL})" if what == OFFSETS_TOPIC else ""
         return SourceError(f"{what}: there is no such topic at {where}{hint}")
     if code in (*AWAY, KafkaError._SSL):  # noqa: SLF001
-        return SourceError(f"{where} does not answer ({words}); check the address, the listener and its security")
+        away = f"{where} does not answer ({words}); check the address, the listener and its security"
+        return SourceError(away, passing=passes(error))
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
         return SourceError(f"{where} refuses the login ({words}); check user, password and mechanism")
-    return SourceError(f"{what}: {words}")
+    return SourceError(f"{what}: {words}", passing=passes(error))
 
 
 def hidden_tails(stable: dict[Partition, int], end: dict[Partition, int]) -> list[Tail]:

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from counterpoise.clients.admin_requests import AWAY, NOT_NOW
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import AWAY, connect, source_error
+from counterpoise.pipeline.capture.cluster import connect, source_error
 from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.wire.consumer_protocol import Partition
@@ -109,7 +110,8 @@ def read_range(
             if time.monotonic() > given_up:
                 raise SourceError(
                     f"{partition[0]} partition {partition[1]}: no record for {PATIENCE_S:.0f} s; offset {end} not reached. "
-                    "Is the partition's leader up?"
+                    "Is the partition's leader up?",
+                    passing=True,
                 )
     finally:
         consumer.close()
@@ -138,12 +140,5 @@ def _at_end(consumer: Any, events: Sequence[Any], partition: Partition, end: int
 
 _IGNORED = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
 """librdkafka looks up the coordinator of its group.id even if it joins no group: no right to that group is needed."""
-PASSING = (
-    *AWAY,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-)
+PASSING = (*AWAY, *NOT_NOW, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001
 """Transient errors of brokers, after which readers wait."""

@@ -91,7 +91,8 @@ class Recorder(Recording):
         if unread := sorted(set(partitions) - (start.keys() & self._goal.keys())):
             raise SourceError(
                 f"{OFFSETS_TOPIC}: partition {unread[0][1]} has no leader, so its groups cannot be recorded; try again when it "
-                "has one (kafka-topics --describe --unavailable-partitions)"
+                "has one (kafka-topics --describe --unavailable-partitions)",
+                passing=True,
             )
         written = from_json(folder.records.state)
         self._at = {**start, **written}
@@ -135,7 +136,8 @@ class Recorder(Recording):
                 self.status.behind = 0
                 return
             if sampler is None and moment - received > PATIENCE_S:
-                raise SourceError(f"nothing came for {PATIENCE_S:.0f} s; {self.status.trouble or 'is every leader up?'}")
+                words = f"nothing came for {PATIENCE_S:.0f} s; {self.status.trouble or 'is every leader up?'}"
+                raise SourceError(words, passing=True)
             if sampler is not None:
                 end = self._samples(folder, consumer, sampler, end)
             size, count = (sum(sizes) for sizes in ((one.nbytes for one in self._pending), map(len, self._pending)))

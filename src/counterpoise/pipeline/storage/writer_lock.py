@@ -52,7 +52,8 @@ class WriterLock:
         Raises `CaptureError`, with the message `refused`, if another writer has the lock; or if the folder cannot be written.
         """
         if not self._acquired():
-            raise CaptureError(self._refused)
+            # An OSError as the cause says that starting again may help: on a store the lock of a dead writer expires.
+            raise CaptureError(self._refused) from None if is_local(self._folder) else BlockingIOError(self._refused)
         self._done.clear()
         if self._file is None:
             threading.Thread(target=self._refresh, daemon=True).start()
@@ -64,7 +65,8 @@ class WriterLock:
         """
         with self._guard:
             if self._file is None and (self._done.is_set() or not self._renewed()):
-                raise CaptureError(f"{self._refused}; this one did not renew its lock for a minute")
+                late = f"{self._refused}; this one did not renew its lock for a minute"
+                raise CaptureError(late) from BlockingIOError(late)
 
     def release(self) -> None:
         """Release the lock."""
