@@ -151,8 +151,8 @@ def test_without_a_source_the_error_says_how_to_give_one(module: ModuleType) -> 
 
 
 def test_the_brokers_are_asked_for_the_topics_of_the_group_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    def live(config: Any, group_id: str, **_: Any) -> Any:
-        assert (config, group_id) == ({"bootstrap.servers": "b"}, "g")
+    def live(config: Any, group_id: str, **given: Any) -> Any:
+        assert (config, group_id, given["more_topics"]) == ({"bootstrap.servers": "b"}, "g", {"t": 1})
         return SimpleNamespace(faults=(), group=SimpleNamespace(lag={"t": [3], "old": [9]}))
 
     monkeypatch.setattr("counterpoise.clients.live_group.read_live_group", live)

@@ -128,6 +128,13 @@ def test_what_a_broker_does_not_tell_is_a_fault_and_no_lag_of_zero() -> None:
     assert brokers.timeouts == {7}
 
 
+def test_topics_without_an_owner_or_a_commit_are_read_if_they_are_asked_for() -> None:
+    """As by a leader: while it plans the first rebalance of a group, brokers show neither."""
+    brokers = Brokers({"a": {}}, {"t": 2}, {})
+    assert read(brokers, reset="earliest").group.lag == {}
+    assert read(brokers, reset="earliest", more_topics=["t"]).group.lag == {"t": [100, 100]}
+
+
 def test_offsets_are_asked_for_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_requests, "BATCH", 4)
     brokers = Brokers({"a": {"t": range(10)}}, {"t": 10}, {("t", 0): 30})

@@ -46,7 +46,7 @@ def live_lag(config: Mapping[str, Any], group_id: str, *, reset: str = "latest",
     def read(topics: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
         from counterpoise.clients.live_group import read_live_group
 
-        found = read_live_group(config, group_id, reset=reset, timeout=timeout)
+        found = read_live_group(config, group_id, reset=reset, timeout=timeout, more_topics=topics)
         for fault in found.faults:
             log.warning("lag of group %s: %s", group_id, fault)
         return {topic: lags for topic, lags in (found.group.lag or {}).items() if topic in topics}

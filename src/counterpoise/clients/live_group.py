@@ -6,7 +6,7 @@ partition, and is never taken for a lag of zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,7 @@ def read_live_group(
     timeout: float = 10.0,  # Seconds for each request
     # Capacities of members by client id or member id, default 1: an admin client cannot see the capacities that members send
     capacity: Mapping[str, int] | None = None,
+    more_topics: Iterable[str] = (),  # Beside those with an owner or a commit: members without partitions may subscribe to them
     admin: Any = None,  # Used instead of a new one
 ) -> LiveGroup:
     """Read one group.
@@ -82,7 +83,7 @@ def read_live_group(
     committed = reader.committed(group_id)
     if not (owner or committed or reader.uncommitted):
         reader.faults.append("committed offsets: none is visible; if the group has any, Describe on its topics is missing")
-    described_topics = reader.requests.topics({topic for topic, _ in (*owner, *committed, *reader.uncommitted)})
+    described_topics = reader.requests.topics({*more_topics, *(topic for topic, _ in (*owner, *committed, *reader.uncommitted))})
     topics = {name: Topic(len(one.partitions), racks_of(one)) for name, one in described_topics.items()}
     wanted = [(name, index) for name in java_order(topics) for index in range(topics[name].partitions)]
     begin, end = (reader.requests.offsets(wanted, latest=latest) for latest in (False, True))
