@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from tests.java import java_home
 
 from counterpoise.cli import doctor_command
 from counterpoise.cli.app import app
-from counterpoise.errors import HostError
+from counterpoise.errors import HostError, MissingExtraError
 from counterpoise.extras import pip_install
 
 Checks = dict[str, dict[str, Any]]
@@ -92,6 +94,20 @@ def test_a_client_that_hides_what_an_assignor_needs_is_named(monkeypatch: pytest
     code, checks = doctor()
     mine = checks["assignors in kafka-python"]
     assert (code, mine["ok"], mine["found"], mine["to_do"]) == (1, False, "kafka-python 9.9: lacks _subscription", "install 3.0")
+
+
+def test_a_client_that_is_installed_and_cannot_be_imported_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "counterpoise.clients.kafka_python", raising=False)
+    monkeypatch.setitem(sys.modules, "kafka.coordinator.assignors", None)
+    code, checks = doctor()
+    mine = checks["assignors in kafka-python"]
+    assert (code, mine["ok"], mine["to_do"]) == (1, False, "install another release of kafka-python")
+    assert mine["found"].startswith("cannot be imported: import of kafka.coordinator.assignors halted")
+    assert checks["assignors in aiokafka"]["ok"]
+    with pytest.raises(
+        MissingExtraError, match=r"need kafka-python \(import of kafka.coordinator.assignors halted; .*pip install"
+    ):
+        importlib.import_module("counterpoise.clients.kafka_python")
 
 
 def test_a_cluster_that_does_not_answer_is_missing_and_nothing_else_is_asked() -> None:

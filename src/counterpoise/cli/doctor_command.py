@@ -20,7 +20,7 @@ import click
 from counterpoise._version import __version__
 from counterpoise.cli.inputs import cluster_settings, need
 from counterpoise.cli.render import console, table_of
-from counterpoise.errors import CounterpoiseError
+from counterpoise.errors import CounterpoiseError, MissingExtraError
 from counterpoise.extras import pip_install
 
 __all__ = ["Check", "command"]
@@ -126,9 +126,13 @@ def _clients() -> Iterator[Check]:
     """Whether the installed releases of the clients have the interfaces that the assignors need."""
     for package, module in (("kafka-python", "kafka_python"), ("aiokafka", "aiokafka")):
         if _version(package) is not None:
-            yield _try(
-                f"assignors in {package}", import_module(f"counterpoise.clients.{module}").StickyAssignor, lambda _: "work"
-            )
+            what = f"assignors in {package}"
+            try:
+                assignors = import_module(f"counterpoise.clients.{module}")
+            except MissingExtraError as error:
+                yield Check(what, False, f"cannot be imported: {error.__cause__}", f"install another release of {package}")
+            else:
+                yield _try(what, assignors.StickyAssignor, lambda _: "work")
 
 
 def _machine(out: Path) -> Iterator[Check]:

@@ -22,7 +22,7 @@ try:
     from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
     from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 except ImportError as error:
-    raise MissingExtraError(f"these assignors need aiokafka: {pip_install('aiokafka')}") from error
+    raise MissingExtraError(f"these assignors need aiokafka ({error}): {pip_install('aiokafka')}") from error
 
 if TYPE_CHECKING:
     from counterpoise.clients.leader_side import GroupToLead

@@ -17,7 +17,7 @@ try:
     from aiokafka.errors import IllegalStateError, KafkaError
     from aiokafka.structs import TopicPartition
 except ImportError as error:
-    raise MissingExtraError(f"this listener needs aiokafka: {pip_install('aiokafka')}") from error
+    raise MissingExtraError(f"this listener needs aiokafka ({error}): {pip_install('aiokafka')}") from error
 
 __all__ = ["AioKafkaListener"]
 

@@ -27,7 +27,7 @@ try:
     from kafka.coordinator.base import BaseCoordinator
     from kafka.coordinator.consumer import ConsumerCoordinator
 except ImportError as error:
-    raise MissingExtraError(f"these assignors need kafka-python: {pip_install('kafka-python')}") from error
+    raise MissingExtraError(f"these assignors need kafka-python ({error}): {pip_install('kafka-python')}") from error
 
 if TYPE_CHECKING:
     from counterpoise.snapshot.joined import JoinMember

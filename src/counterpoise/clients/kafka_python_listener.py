@@ -20,7 +20,7 @@ try:
     from kafka.errors import KafkaError
     from kafka.structs import OffsetAndMetadata, TopicPartition
 except ImportError as error:
-    raise MissingExtraError(f"this listener needs kafka-python: {pip_install('kafka-python')}") from error
+    raise MissingExtraError(f"this listener needs kafka-python ({error}): {pip_install('kafka-python')}") from error
 
 __all__ = ["KafkaPythonListener"]
 
