@@ -87,6 +87,20 @@ def test_an_event_after_the_end_and_a_second_delete_are_errors() -> None:
         read_scenario(json.dumps(twice), toml=False)
 
 
+@pytest.mark.parametrize("do", ["join", "crash", "subscribe", "reconfigure"])
+def test_a_member_that_a_later_scale_adds_is_not_there_yet(do: str) -> None:
+    more = {"subscribe": {"topics": ["t"]}, "reconfigure": {"strategies": ["range"]}}.get(do, {})
+    early = {"at": 1, "do": do, "members": ["m-00", "m-07"], **more}
+    scale = {"at": 60, "do": "scale", "members": "m", "count": 8}
+    for events in ([early, scale], [scale, early]):
+        with pytest.raises(
+            ScenarioError, match=rf"^events\[{events.index(early)}\].members: m-07 is not among the scenario's members then$"
+        ):
+            read_scenario(json.dumps({**GOOD, "events": events}), toml=False)
+    found = simulate(read_scenario(json.dumps({**GOOD, "events": [scale, early | {"at": 61}]}), toml=False), ["sticky"])
+    assert found["sticky"].settled
+
+
 def test_files_that_are_not_there_or_not_readable_say_so(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"neither a .toml or .json file nor a ready scenario; ready are: autoscale-day"):
         load("rolling")

@@ -71,9 +71,9 @@ def faults(scenario: Scenario) -> Iterator[str]:
             if name in names:
                 yield f"members[{at}].name: {name} is taken by {names[name]}"
             names[name] = group.name
-    groups = {group.name for group in members}
     for at, event in enumerate(events):
-        yield from (f"events[{at}].{fault}" for fault in _event_faults(event, groups, duration, topics, names))
+        yield from (f"events[{at}].{fault}" for fault in _event_faults(event, duration, topics))
+    yield from _member_name_faults(members, events)
     yield from _topic_faults(counts, events)
 
 
@@ -113,7 +113,7 @@ def _strategy_faults(strategies: Sequence[str]) -> Iterator[str]:
             yield f"strategies: {error}"
 
 
-def _event_faults(event: Event, groups: set[str], duration: float, topics: set[str], names: Mapping[str, str]) -> Iterator[str]:
+def _event_faults(event: Event, duration: float, topics: set[str]) -> Iterator[str]:
     if event.do not in ACTIONS:
         yield f"do: {event.do!r} is unknown; there are: {', '.join(ACTIONS)}"
         return
@@ -127,8 +127,6 @@ def _event_faults(event: Event, groups: set[str], duration: float, topics: set[s
             yield from _time_faults(field, value)
     if duration and event.at > duration:
         yield f"at: {event.at} is after the end, duration is {duration}"
-    if "members" in read:
-        yield from _member_name_faults(event, groups, names)
     if event.do in {"grow", "delete"} and event.topic not in topics:
         yield f"topic: {event.topic!r} is no topic of the scenario"
     if event.do == "create" and not event.topic:
@@ -139,14 +137,19 @@ def _event_faults(event: Event, groups: set[str], duration: float, topics: set[s
     yield from _unknown_topics(event.topics, topics)
 
 
-def _member_name_faults(event: Event, groups: set[str], names: Mapping[str, str]) -> Iterator[str]:
-    if event.do == "scale":
-        if not isinstance(event.members, str) or event.members not in groups:
-            yield f"members: {event.members!r} is no member group; scale takes the name of one"
-        return
-    unknown = [name for name in event.names if name not in names and name not in groups]
-    if unknown or not event.names:
-        yield f"members: {unknown[0] if unknown else 'nobody'} is not among the scenario's members"
+def _member_name_faults(members: Sequence[MemberGroup], events: Sequence[Event]) -> Iterator[str]:
+    """Members are those of the start, and from a `scale` on those that it adds."""
+    groups = {group.name: group for group in members}
+    names = {*groups, *(name for group in members for name in group.names())}
+    for at, event in sorted(enumerate(events), key=lambda pair: pair[1].at):
+        if event.do == "scale" and isinstance(event.members, str) and event.members in groups:
+            names.update(groups[event.members].names(event.count))
+        elif event.do == "scale":
+            yield f"events[{at}].members: {event.members!r} is no member group; scale takes the name of one"
+        elif "members" in ACTIONS.get(event.do, ()):
+            unknown = [name for name in event.names if name not in names]
+            if unknown or not event.names:
+                yield f"events[{at}].members: {unknown[0] if unknown else 'nobody'} is not among the scenario's members then"
 
 
 def _topic_faults(at_start: Mapping[str, int], events: Sequence[Event]) -> Iterator[str]:
