@@ -1,9 +1,9 @@
 """User data that only counterpoise reads: a member's host and capacity; an assignment's generation and withheld partitions.
 
 Each value is eight bytes, a marker and an int32. In a subscription they follow sticky user data (Java, librdkafka and
-kafka-python stop reading before them) or Java's bare cooperative generation, the host first, the capacity last; in an
-assignment they are the whole user data, which no other library reads. The marker begins with a byte that is negative as
-the length of a string, so that what stands before it is never read as a longer layout.
+kafka-python stop reading before them, Sarama refuses them) or Java's bare cooperative generation, the host first, the
+capacity last; in an assignment they are the whole user data, which no other library reads. The marker begins with a byte
+that is negative as the length of a string, so that what stands before it is never read as a longer layout.
 """
 
 from __future__ import annotations
