@@ -298,12 +298,15 @@ def test_a_group_leader_answers_each_line_before_the_next_one_is_written() -> No
         assert process.wait() == 2
 
 
-def test_lines_that_are_no_text_end_in_one_line(tmp_path: Path) -> None:
+def test_a_line_that_is_no_text_is_answered_with_an_error(tmp_path: Path) -> None:
     requests = tmp_path / "requests"
-    requests.write_bytes(b'{"strategy": "\xff"}\n')
+    good = {"strategy": "range", "topics": {"t": 2}, "members": [{"id": "a", "metadata": "000000000001000174ffffffff"}]}
+    requests.write_bytes(b'{"strategy": "\xff"}\n' + json.dumps(good).encode())
     result = run("lead", requests)
-    assert result.exit_code == 2
-    assert result.stderr == f"counterpoise: {requests}, line 1: byte 14 is not UTF-8; save it as UTF-8 text\n"
+    words = "line 1: request: byte 14 is not UTF-8; save it as UTF-8 text"
+    assert (result.exit_code, result.stderr) == (2, f"counterpoise: {words}\n")
+    first, second = map(json.loads, result.stdout.splitlines())
+    assert (first, second.keys()) == ({"error": words}, {"assignments"})
     assert "No such file" in run("lead", tmp_path / "none").stderr
 
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -68,15 +67,10 @@ def read_text(path: str) -> str:
         return text_of(file.read, path)
 
 
-def read_lines(path: str) -> Iterator[tuple[int, str]]:
+def read_lines(path: str) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, with their numbers from 1, each as soon as it can be read."""
     with _opened(path) as lines:
-        for number in count(1):
-            line = text_of(lines.readline, f"{path}, line {number}")
-            if not line:
-                return
-            if line.strip():
-                yield number, line
+        yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
 
 
 def _opened(path: str) -> AbstractContextManager[BinaryIO]:

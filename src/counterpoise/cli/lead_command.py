@@ -13,7 +13,7 @@ from counterpoise.cli.inputs import read_lines
 from counterpoise.cli.render import say
 from counterpoise.errors import CounterpoiseError
 from counterpoise.planning.lead import lead
-from counterpoise.snapshot.json_text import decoded, fitted
+from counterpoise.snapshot.json_text import decoded, fitted, text_of
 from counterpoise.snapshot.parts import LeadLine
 
 __all__ = ["command", "read_request", "write_answer"]
@@ -37,18 +37,21 @@ def command(requests: str, _json: bool) -> None:
     failed = False
     for number, line in read_lines(requests):
         try:
-            request = read_request(line)
-            options = check_options(request.strategy, request.options)
-            lag, capacities, protocol = request.lag, request.capacity, request.protocol
-            answer = lead(
-                request.strategy, request.topics, request.members, protocol=protocol, lag=lag, capacity=capacities, **options
-            )
-            say(write_answer(answer))
+            say(_answer(line))
         except CounterpoiseError as error:
             failed = True
             say(json.dumps({"error": f"line {number}: {error}"}))
             say(f"counterpoise: line {number}: {error}", err=True)
     sys.exit(2 if failed else 0)
+
+
+def _answer(line: bytes) -> str:
+    request = read_request(text_of(lambda: line, "request"))
+    options = check_options(request.strategy, request.options)
+    lag, capacities, protocol = request.lag, request.capacity, request.protocol
+    return write_answer(
+        lead(request.strategy, request.topics, request.members, protocol=protocol, lag=lag, capacity=capacities, **options)
+    )
 
 
 def read_request(line: str | bytes) -> LeadLine:
