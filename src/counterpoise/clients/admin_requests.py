@@ -81,8 +81,8 @@ def cause_of(error: Exception) -> Any:
 
 
 def passes(cause: Any) -> bool:
-    """Whether what `cause_of` returned may pass with nothing changed."""
-    return not isinstance(cause, KafkaError) or cause.code() in (*AWAY, *NOT_NOW)
+    """Whether what `cause_of` returned may pass with nothing changed; a refused certificate has the code of a lost connection."""
+    return not isinstance(cause, KafkaError) or (cause.code() in (*AWAY, *NOT_NOW) and "SSL" not in cause.str())
 
 
 def reason_of(error: Exception) -> str:

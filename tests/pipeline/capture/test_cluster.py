@@ -58,20 +58,21 @@ def test_a_topic_that_is_not_described_in_time_is_an_error(error: Exception, wor
 
 
 @pytest.mark.parametrize(
-    ("code", "exit_code"),
+    ("error", "exit_code"),
     [
-        (KafkaError._TRANSPORT, 3),
-        (KafkaError._RESOLVE, 3),
-        (KafkaError.LEADER_NOT_AVAILABLE, 3),
-        (KafkaError.COORDINATOR_NOT_AVAILABLE, 3),
-        (KafkaError._SSL, 2),
-        (KafkaError._AUTHENTICATION, 2),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, 2),
-        (KafkaError.UNKNOWN_TOPIC_OR_PART, 2),
+        (KafkaError(KafkaError._TRANSPORT), 3),
+        (KafkaError(KafkaError._RESOLVE), 3),
+        (KafkaError(KafkaError.LEADER_NOT_AVAILABLE), 3),
+        (KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE), 3),
+        (KafkaError(KafkaError._TRANSPORT, "SSL alert number 42"), 2),
+        (KafkaError(KafkaError._SSL), 2),
+        (KafkaError(KafkaError._AUTHENTICATION), 2),
+        (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), 2),
+        (KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), 2),
     ],
 )
-def test_what_may_pass_by_itself_has_another_exit_code_than_wrong_use(code: int, exit_code: int) -> None:
-    assert exit_code_of(source_error(KafkaError(code), "t", Settings({"bootstrap.servers": "a:9092"}))) == exit_code
+def test_what_may_pass_by_itself_has_another_exit_code_than_wrong_use(error: KafkaError, exit_code: int) -> None:
+    assert exit_code_of(source_error(error, "t", Settings({"bootstrap.servers": "a:9092"}))) == exit_code
 
 
 def test_groups_that_are_not_listed_in_time_are_an_error_of_one_line() -> None:
