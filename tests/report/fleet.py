@@ -408,7 +408,7 @@ def small(out: Path) -> Path:
         finding(2, "eager"),
         finding(3, "coop", "notice"),
     ]
-    lag = lag_rows("eager", b, [0, 5, 90, 40, 20, 41]) + lag_rows("only-commits", None, [4, 3])
+    lag = lag_rows("eager", b, [0, 5, 90, 40, 20, 41]) + lag_rows("only-commits", None, [4, 4, 4, 4, 4, 3])
     todo = [
         action(1, ["eager", bad], config=[block(["eager", bad], bad, f"{bad}\nclient.id={bad}")]),
         action(2, ["gone"], "critical", title=bad, saves="12 records behind", saved_seconds=0.0, config=[]),

@@ -142,6 +142,14 @@ def test_an_empty_recording_is_not_called_quiet() -> None:
         assert "quiet" not in text
 
 
+def test_a_finding_without_an_action_is_not_called_nothing() -> None:
+    """As if the strategy is to be kept, or the finding is accepted."""
+    text = printed([], top=[fleet.finding(1, "g")], groups={"total": 1, "by_type": {"classic": 1}})
+    assert "1 finding, no action." in text
+    assert "No action is advised; see the findings." in text
+    assert "othing to do" not in text
+
+
 def test_names_are_never_markup_nor_terminal_commands() -> None:
     for findings in (None, [fleet.finding(1, "[red]x[/red]\x1b[2J", title="[link=http://a]b")]):
         text = printed([fleet.action(1, ["[red]x[/red]\x1b[2J"], title="[link=http://a]b")], findings)

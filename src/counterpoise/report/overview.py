@@ -78,9 +78,10 @@ def headline(summary: Row, period: tuple[int, int]) -> str:
     actions = summary["actions"]
     critical = sum(action["severity"] == "critical" for action in actions)
     saved = sum(action["saved_seconds"] for action in actions)
-    outcome = (
-        plural(len(actions), "action") + (f", {critical} of them critical," if critical else "") if actions else "nothing to do"
-    )
+    found = summary["findings"]["total"]
+    outcome = f"{plural(found, 'finding')}, no action" if found else "nothing to do"
+    if actions:
+        outcome = plural(len(actions), "action") + (f", {critical} of them critical," if critical else "")
     if round(saved):
         outcome += (
             f" would save {count(round(saved))} of {count(round(summary['stopped_partition_seconds']))} stopped partition-seconds"

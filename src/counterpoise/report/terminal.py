@@ -109,6 +109,8 @@ def _nothing(summary: dict[str, Any]) -> Text:
         return _plain("Nothing was recorded: there are no records, so nothing is known about any group.", "yellow")
     if not summary["groups"]["total"]:
         return _plain("Nothing found: these records hold no group, or none that was asked for (--group, --topic).", "yellow")
+    if summary["findings"]["total"]:
+        return _plain("No action is advised; see the findings.")
     return _plain("Nothing to do: the groups are balanced, sticky and quiet.", "green")
 
 

@@ -492,6 +492,17 @@ def test_commits_by_hand_name_partitions_only_where_their_number_is_known() -> N
         assert finding.numbers.get("partitions") == known
 
 
+def test_an_unknown_lag_of_a_dead_group_is_not_0() -> None:
+    """Without samples nothing says how far behind it is."""
+    for lag, words, numbers in (
+        (0, "0 records behind by now", {"partitions": 12, "lag": 0}),
+        (None, "it is unknown how far behind by now", {"partitions": 12}),
+    ):
+        (found,) = findings_of(healthy(**CASES["dead_groups"] | {"lag_now": lag}))
+        assert words in found.evidence
+        assert found.numbers == numbers
+
+
 def test_static_members_that_come_back_are_no_flapping() -> None:
     """Each return is a leave of the old member id, but no rebalance."""
     restarted = healthy(**CASES["flapping"], static_replacements=9)

@@ -21,18 +21,19 @@ def dead_groups(row: Row) -> Finding | None:
     lost, since = sum(one["lost"] for one in losing), min((one["since"] for one in losing), default=row["last_ts"])
     if row["state"] != "empty" or not partitions:
         return None
+    behind = "it is unknown how far behind" if row["lag_now"] is None else f"{times(lag, 'records')} behind"
     return Finding(
         "dead_groups",
         CRITICAL if lost and since < row["last_ts"] else WARNING if lag >= 1000 else NOTICE,
         f"no members since {when(row['last_ts'])}" + (f", {times(lost, 'records')} deleted unread" if lost else ""),
         f"the last member left in the recording; {times(partitions, 'partitions')} had a commit, "
-        f"{times(lag, 'records')} behind by now" + (f"; losing data since {when(since)}" if lost else ""),
+        f"{behind} by now" + (f"; losing data since {when(since)}" if lost else ""),
         f"{times(lag, 'records')} wait, and that lag raises alarms"
         if lag
         else "offsets stay until offsets.retention.minutes is over",
         f"start its members, or delete it:\n{deletion([row['group_id']])}",
         1 + lag / 1000,
-        {"lag": lag, "partitions": partitions} | ({"lost": lost} if lost else {}),
+        {"partitions": partitions} | ({} if row["lag_now"] is None else {"lag": lag}) | ({"lost": lost} if lost else {}),
         at=row["last_ts"],
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,7 +141,10 @@ class Bucket:
         """The figures of a group without lag, health and strategies."""
         figures, code = dict(group.step_figures.summary()), self.parts.names.groups.get(name)
         if figures:
-            figures |= {"causes": list(figures["causes"].items()), "libraries": sorted(group.libraries) or None}
+            figures |= {
+                "causes": list(figures["causes"].items()),
+                "libraries": sorted({*chain(*group.libraries.values())}) or None,
+            }
             if group.stops.known:
                 figures |= {**group.stops.figures, "committed_partitions": int(counted[code])}
         if code is not None:

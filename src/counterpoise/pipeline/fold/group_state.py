@@ -23,6 +23,7 @@ from counterpoise.pipeline.history.steps import StepsFold
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.planning.client_libraries import PYTHON, UNKNOWN
 
 __all__ = ["GroupState"]
 
@@ -45,8 +46,8 @@ class GroupState:
         Figures of all finished steps.
     kinds : Counter
         Steps by kind, cause and missed generations.
-    libraries : set of str
-        Client libraries of its members.
+    libraries : dict
+        Client id -> client libraries of the members of the last classic generation with members.
     timeouts : PollTimeouts
     changes : Changes
     sizing : Sizing
@@ -73,7 +74,7 @@ class GroupState:
         self.steps = StepsFold(saved.get("steps"), self._on_modern_step, self._on_classic_step)
         self.step_figures = StepFigures(saved.get("step_figures"))
         self.kinds: Counter[tuple[str, str, int]] = Counter(saved.get("kinds", {}))
-        self.libraries: set[str] = set(saved.get("libraries", ()))
+        self.libraries: dict[str, list[str]] = saved.get("libraries", {})
         self.timeouts = PollTimeouts(saved.get("timeouts"))
         self.changes = Changes(saved.get("changes"))
         self.sizing = Sizing(*saved.get("sizing", ()))
@@ -134,7 +135,7 @@ class GroupState:
         for row in rows:
             if row["record_type"] is None:
                 if row["members"]:
-                    self.libraries.update(member["library"] for member in row["members"])
+                    self.libraries = _libraries(row["members"], self.libraries)
                     self.timeouts.add_generation(row["members"])
             else:
                 ids = set(_TOPIC_ID.findall(row["payload"] or "")) - seen
@@ -176,6 +177,16 @@ class GroupState:
                 return
             row = decode_state(encoded)
             yield from self.replays.feed({**row, "lag": lag(self._group, at)} if needs_lag else row)
+
+
+def _libraries(members: Iterable[Row], before: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The libraries of members by client id; where a subscription does not show it, those that the client id had before."""
+    found: dict[str, set[str]] = {}
+    for member in members:
+        client, library = member["client_id"], member["library"]
+        known = before.get(client) if library in (PYTHON, UNKNOWN) else None
+        found.setdefault(client, set()).update(known or [library])
+    return {client: sorted(libraries) for client, libraries in found.items()}
 
 
 def _queued(row: Row) -> _Queued:

@@ -18,8 +18,9 @@ METRICS_COLUMNS = (
     *("group_id", "incarnation", "generation", "log_offset", "strategy", "mode", "declared", "leader_library", "n_partitions"),
     *("spread", "kip54_score", "max_topic_spread", "moved", "min_moves", "revoked", "max_member_lag", "makespan_ratio"),
     *("lag_unknown", "unassigned", "balanced", "matches_observed", "log_ts", "protocol_kind", "n_skewed_topics", "skewed_topics"),
+    "protocol",
 )
-"""The columns of `metrics` that the figures need."""
+"""The columns of `metrics` that the figures need, and the protocol of the generation."""
 _MILLION = 1_000_000
 _SUMS, _PEAKS = (
     ("moved", "revoked", "balanced", "generations", "millionths", "known"),
@@ -38,11 +39,11 @@ Run = list[Any]
 
 
 class StrategyFigures:
-    """One group's figures; restored from `state` if given."""
+    """One group's figures, of runs by protocol; restored from `state` if given."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        self.runs: dict[tuple[bool, str, str], Run] = {}
-        self._observed: dict[bool, dict[str, Any]] = {}
+        self.runs: dict[tuple[str, str, str], Run] = {}
+        self._observed: dict[str, dict[str, Any]] = {}
         self._compared: Counter[str] = Counter()
         self._matched: Counter[str] = Counter()
         self._ties = self._worse = 0
@@ -57,7 +58,7 @@ class StrategyFigures:
     def add_observed(self, row: Mapping[str, Any], declared: Mapping[str, Any] | None) -> None:
         """Add the observed row of a generation, and the replay of the declared strategy."""
         seen = self._observed.setdefault(
-            row["by_broker"], {"spread_peak": 0, "moved": 0, "revoked": 0, "needless": 0, "worst": None, "now": None}
+            row["by"], {"spread_peak": 0, "moved": 0, "revoked": 0, "needless": 0, "worst": None, "now": None}
         )
         excess = max(row["moved"] - row["min_moves"], 0) if row["min_moves"] is not None else 0
         seen["spread_peak"] = max(seen["spread_peak"], row["spread"])
@@ -118,16 +119,17 @@ class StrategyFigures:
 
 def add_metrics(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
     """Add rows with `METRICS_COLUMNS`, all of each generation, to the figures of their groups."""
-    rows = rows.append_column("by_broker", pc.equal(rows["protocol_kind"], "server"))
+    by_broker = pc.cast(pc.equal(rows["protocol_kind"], "server"), pa.string())
+    rows = rows.append_column("by", pc.binary_join_element_wise(by_broker, pc.fill_null(rows["protocol"], ""), "/"))
     # Ratios in whole millionths, so that their order does not matter.
     whole = pc.cast(pc.floor(pc.add(pc.multiply(rows["makespan_ratio"], float(_MILLION)), 0.5)), pa.int64())
     table = rows.append_column("millionths", whole)
-    grouped = table.group_by(["group_id", "by_broker", "strategy", "mode"], use_threads=False).aggregate(_RUN)
-    columns = [grouped[name].to_pylist() for name in ("group_id", "by_broker", "strategy", "mode")]
+    grouped = table.group_by(["group_id", "by", "strategy", "mode"], use_threads=False).aggregate(_RUN)
+    columns = [grouped[name].to_pylist() for name in ("group_id", "by", "strategy", "mode")]
     figures = zip(*(grouped[f"{name}_{how}"].to_pylist() for name, how in _RUN), strict=True)
     keys = zip(*columns, strict=True)
-    for (group, by_broker, strategy, mode), run in zip(keys, figures, strict=True):
-        runs, key = of[group].runs, (by_broker, strategy, mode)
+    for (group, by, strategy, mode), run in zip(keys, figures, strict=True):
+        runs, key = of[group].runs, (by, strategy, mode)
         runs[key] = sum_runs(runs.get(key, _NO_RUN), run)
     is_declared = pc.and_(rows["declared"], pc.equal(rows["mode"], REPLAY))
     compared = rows.filter(pc.or_(pc.equal(rows["strategy"], OBSERVED), is_declared)).to_pylist()

@@ -82,12 +82,12 @@ def _lists(values: pa.Array, lengths: Int64) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
-_OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library")
+_OF_ROW = ("group_id", "generation", "log_partition", "log_offset", "log_ts", "leader_library", "protocol")
 _FIGURES = tuple(field.name for field in fields(Metrics))
 
 
 def replay_batch(replays: Sequence[Replay]) -> pa.RecordBatch:
-    """Replays as rows with the columns of `metrics` and `replays`; plans that replays share are converted once."""
+    """Replays as rows with the columns of `metrics` and `replays`, and `protocol`; plans that they share are converted once."""
     rows = [replay.row for replay in replays]
     figures = [replay.metrics for replay in replays]
     skewed = [skewed_topics(replay) for replay in replays]
@@ -110,8 +110,9 @@ def replay_batch(replays: Sequence[Replay]) -> pa.RecordBatch:
     number = {key: at for at, key in enumerate(of)}
     place = pa.array([number[id(one.inputs), id(one.owner)] for one in replays], pa.int32())
     plain = [pa.array(columns[field.name], field.type) for field in COLUMNS["metrics"]]
-    names = [*COLUMNS["metrics"].names, "assignment"]
-    return pa.RecordBatch.from_arrays([*plain, assignments(list(of.values())).take(place)], names=names)
+    names = [*COLUMNS["metrics"].names, "protocol", "assignment"]
+    protocols = pa.array(columns["protocol"], pa.string())
+    return pa.RecordBatch.from_arrays([*plain, protocols, assignments(list(of.values())).take(place)], names=names)
 
 
 _LEAST = 2
