@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -205,6 +205,35 @@ def test_closing_reports_what_is_left(module: str) -> None:
         asyncio.run(answer)
     assert calls.seen[-1] == ("lost", [0, 1])
     assert listener.owned == frozenset()
+
+
+def test_on_aiokafka_a_changed_subscription_commits_what_it_takes_away() -> None:
+    """`AIOKafkaConsumer.commit` refuses: it knows only the new subscription, to which nothing is assigned yet."""
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.consumer.subscription_state import SubscriptionState
+    from aiokafka.structs import TopicPartition
+
+    calls = Calls("aiokafka.consumer.consumer")
+
+    async def sent(assignment: Any, offsets: dict[Any, Any]) -> None:
+        assert assignment.tps == offsets.keys()
+        calls._commit_now({each: at.offset for each, at in offsets.items()})
+
+    async def changed() -> None:
+        consumer, subscription = calls.consumer, SubscriptionState()
+        consumer._group_id, consumer._subscription, consumer._coordinator.commit_offsets = "g", subscription, sent
+        consumer.commit = MethodType(AIOKafkaConsumer.commit, consumer)
+        subscription.subscribe({"t"})
+        subscription.assign_from_subscribed({TopicPartition("t", 0)})
+        listener = calls.listener()
+        await listener.on_partitions_assigned([TopicPartition("t", 0)])
+        listener.processed(SimpleNamespace(topic="t", partition=0, offset=41))
+        subscription.subscribe({"t", "u"})
+        assert await listener.commit() is False
+        await listener.on_partitions_revoked([TopicPartition("t", 0)])
+
+    asyncio.run(changed())
+    assert calls.seen == [("gained", [0]), ("commit", {0: 42})]
 
 
 async def commits(listener: Any, offsets: list[int]) -> list[bool]:

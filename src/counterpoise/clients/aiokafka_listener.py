@@ -14,8 +14,9 @@ from counterpoise.wire.consumer_protocol import Partition
 
 try:
     from aiokafka.abc import ConsumerRebalanceListener
+    from aiokafka.consumer.subscription_state import Assignment
     from aiokafka.errors import IllegalStateError, KafkaError
-    from aiokafka.structs import TopicPartition
+    from aiokafka.structs import OffsetAndMetadata, TopicPartition
 except ImportError as error:
     raise MissingExtraError(f"this listener needs aiokafka ({error}): {pip_install('aiokafka')}") from error
 
@@ -65,7 +66,12 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
 
     async def _commit(self, offsets: dict[Any, Any]) -> None:
         async with self._committing:
-            await self._consumer.commit(offsets)
+            try:
+                await self._consumer.commit(offsets)
+            except IllegalStateError:
+                # The subscription has changed, and `commit` knows only the new one, to which nothing is assigned yet.
+                before = {each: OffsetAndMetadata(offset, "") for each, offset in offsets.items()}
+                await self._consumer._coordinator.commit_offsets(Assignment(list(before)), before)  # noqa: SLF001
 
     def _membership(self) -> Membership | None:
         coordinator = getattr(self._consumer, "_coordinator", None)
