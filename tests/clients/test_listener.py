@@ -26,46 +26,46 @@ NONE: frozenset[Any] = frozenset()
 
 def test_an_eager_rebalance_loses_and_gains_only_the_difference() -> None:
     ledger = Ownership()
-    assert ledger.assigned([T0, T1], Membership("m", 4), cooperative=False) == (NONE, frozenset({T0, T1}))
+    assert ledger.assigned([T0, T1], Membership("m", 4), held=None) == (NONE, frozenset({T0, T1}))
     assert ledger.revoked([T0, T1], cooperative=False) == frozenset()
     assert ledger.owned == frozenset()
-    assert ledger.assigned([T1, T2], Membership("m", 5), cooperative=False) == (frozenset({T0}), frozenset({T2}))
+    assert ledger.assigned([T1, T2], Membership("m", 5), held=None) == (frozenset({T0}), frozenset({T2}))
 
 
 @pytest.mark.parametrize("back", [Membership("other", 5), Membership("m", 6), Membership("m", 3), None])
 def test_after_an_interruption_all_is_lost_and_gained(back: Membership | None) -> None:
     """A new member id, a generation slept through, a group begun anew, or a host that does not tell."""
     ledger = Ownership()
-    ledger.assigned([T0, T1], Membership("m", 4), cooperative=False)
+    ledger.assigned([T0, T1], Membership("m", 4), held=None)
     ledger.revoked([T0, T1], cooperative=False)
-    assert ledger.assigned([T0, T1], back, cooperative=False) == (frozenset({T0, T1}), frozenset({T0, T1}))
+    assert ledger.assigned([T0, T1], back, held=None) == (frozenset({T0, T1}), frozenset({T0, T1}))
 
 
 def test_a_cooperative_rebalance_reports_what_the_host_reports() -> None:
     ledger = Ownership()
-    ledger.assigned([T0, T1, T2], Membership("m", 4), cooperative=True)
+    ledger.assigned([T0, T1, T2], Membership("m", 4), held=[T0, T1, T2])
     ledger.processed(T0, 7)
     assert ledger.revoked([T2], cooperative=True) == {T2}
-    assert ledger.assigned([T3], Membership("m", 6), cooperative=True) == (NONE, frozenset({T3}))
+    assert ledger.assigned([T3], Membership("m", 6), held=[T0, T1, T3]) == (NONE, frozenset({T3}))
     assert ledger.owned == {T0, T1, T3}
     assert ledger.to_commit() == {T0: 8}
 
 
 def test_a_cooperative_member_that_became_somebody_new_has_lost_what_its_host_kept() -> None:
     ledger = Ownership()
-    ledger.assigned([T0, T1], Membership("m", 4), cooperative=True)
+    ledger.assigned([T0, T1], Membership("m", 4), held=[T0, T1])
     ledger.processed(T0, 7)
-    assert ledger.assigned([T2], Membership("n", 9), cooperative=True) == (frozenset({T0, T1}), frozenset({T0, T1, T2}))
+    assert ledger.assigned([T2], Membership("n", 9), held=[T0, T1, T2]) == (frozenset({T0, T1}), frozenset({T0, T1, T2}))
     assert ledger.to_commit() == {}
 
 
 def test_offsets_of_an_earlier_ownership_are_forgotten() -> None:
     ledger = Ownership()
-    ledger.assigned([T0, T1], Membership("m", 4), cooperative=False)
+    ledger.assigned([T0, T1], Membership("m", 4), held=None)
     ledger.processed(T0, 41)
     ledger.revoked([T0, T1], cooperative=False)
     ledger.processed(T1, 9)
-    ledger.assigned([T0, T1], Membership("m", 5), cooperative=False)
+    ledger.assigned([T0, T1], Membership("m", 5), held=None)
     assert ledger.to_commit() == {}
     ledger.processed(T0, 50)
     ledger.processed(T2, 1)
@@ -83,7 +83,7 @@ def test_what_was_gained_minus_what_was_lost_is_what_is_owned(steps: list[tuple[
         else:
             generation += 2 if event == "sleep" else 1
             ledger.revoked(ledger.owned, cooperative=False)
-            lost, gained = ledger.assigned(now, Membership("m", generation), cooperative=False)
+            lost, gained = ledger.assigned(now, Membership("m", generation), held=None)
         assert lost <= open_now
         open_now -= lost
         assert not gained & open_now
@@ -234,6 +234,23 @@ def test_on_aiokafka_a_changed_subscription_commits_what_it_takes_away() -> None
 
     asyncio.run(changed())
     assert calls.seen == [("gained", [0]), ("commit", {0: 42})]
+
+
+def test_on_kafka_python_3_what_unsubscribing_took_away_is_lost_and_not_owned() -> None:
+    """`KafkaConsumer.unsubscribe` does not call its listener; the next assignment finds out."""
+    from kafka.structs import TopicPartition
+
+    calls, held = Calls("kafka.consumer.group"), {TopicPartition("t", 0), TopicPartition("t", 1)}
+    calls.consumer._coordinator._rebalance_protocol = SimpleNamespace(name="COOPERATIVE")
+    calls.consumer.assignment = lambda: held
+    listener = calls.listener()
+    asyncio.run(listener.on_partitions_assigned(held))
+    listener.processed(SimpleNamespace(topic="t", partition=0, offset=41))
+    held = {TopicPartition("t", 1), TopicPartition("t", 2)}
+    calls.consumer._coordinator._generation.member_id = "n"
+    asyncio.run(listener.on_partitions_assigned(held))
+    assert calls.seen == [("gained", [0, 1]), ("lost", [0, 1]), ("gained", [1, 2])]
+    assert (listener.owned, listener.offsets()) == (held, {})
 
 
 async def commits(listener: Any, offsets: list[int]) -> list[bool]:

@@ -91,7 +91,8 @@ class ListenerCore:
     async def _assigned(self, partitions: Iterable[Any]) -> None:
         now = list(partitions)
         self._committed_last = {}  # the group may have lost these offsets meanwhile, with a topic
-        lost, gained = self._ownership.assigned(now, self._membership(), cooperative=self._cooperates())
+        held = self._consumer.assignment() if self._cooperates() else None
+        lost, gained = self._ownership.assigned(now, self._membership(), held=held)
         await self._call(self._on_lost, lost)
         if self._start is not None:
             for each in sorted({*now, *gained}):

@@ -76,17 +76,20 @@ class Ownership:
             return gone
 
     def assigned(
-        self, partitions: Iterable[Partition], membership: Membership | None, *, cooperative: bool
+        self, partitions: Iterable[Partition], membership: Membership | None, *, held: Iterable[Partition] | None
     ) -> tuple[Partitions, Partitions]:
-        """The host hands these out (cooperative: only what is new); returns what was really lost and really gained."""
+        """The host hands these out; returns what was really lost and really gained.
+
+        `held` is what a cooperative host has by now, as it hands out only what is new; None for an eager host.
+        """
         with self._lock:
             # A cooperative host keeps what it owns without reporting it, also after it joined under a new member id.
+            cooperative = held is not None
             continues = self._continues(membership, cooperative=cooperative)
-            kept = self._owned if cooperative and continues else frozenset()
-            now = frozenset(partitions) | (self._owned if cooperative else frozenset())
+            still = self._owned & frozenset(held or ())
+            now = frozenset(partitions) | still
+            kept = still | self._suspended & now if continues else frozenset()
             before = self._suspended | self._owned
-            if continues:
-                kept |= self._suspended & now
             self._forget(now - kept if cooperative else now)
             self._owned, self._suspended, self._since = now, frozenset(), membership
             return before - kept, now - kept
