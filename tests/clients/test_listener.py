@@ -253,6 +253,23 @@ def test_on_kafka_python_3_what_unsubscribing_took_away_is_lost_and_not_owned() 
     assert (listener.owned, listener.offsets()) == (held, {})
 
 
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_an_error_of_one_callback_leaves_out_none_of_the_others(module: str) -> None:
+    """The client has assigned the partitions all the same: without `start` they would be read from another offset."""
+    calls = Calls(module)
+    listener = calls.listener(lambda each: 100 + each.partition)
+    told = listener._on_lost
+
+    def fails(partitions: list[Any]) -> None:
+        told(partitions)
+        raise OSError("disk full")
+
+    listener._on_lost = fails
+    with pytest.raises(OSError, match="disk full"):
+        asyncio.run(rebalance(calls, listener, [0], [1]))
+    assert calls.seen[-3:] == [("lost", [0]), ("seek", 1, 101), ("gained", [1])]
+
+
 async def commits(listener: Any, offsets: list[int]) -> list[bool]:
     """Partition 0 is assigned, and after each record of it what was processed is committed."""
     from kafka.structs import TopicPartition

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeAlias
 
 from counterpoise.clients.ownership import Membership, Ownership
@@ -93,13 +94,24 @@ class ListenerCore:
         self._committed_last = {}  # the group may have lost these offsets meanwhile, with a topic
         held = self._consumer.assignment() if self._cooperates() else None
         lost, gained = self._ownership.assigned(now, self._membership(), held=held)
-        await self._call(self._on_lost, lost)
-        if self._start is not None:
-            for each in sorted({*now, *gained}):
-                offset = self._start(each)
-                if offset is not None:
-                    self._consumer.seek(each, offset)
-        await self._call(self._on_gained, gained)
+        failed: Exception | None = None
+        for step in (
+            partial(self._call, self._on_lost, lost),
+            partial(self._begin, {*now, *gained}),
+            partial(self._call, self._on_gained, gained),
+        ):
+            try:
+                await step()
+            except Exception as error:  # noqa: BLE001 - raised below: the client has assigned these partitions all the same
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    async def _begin(self, partitions: Iterable[Any]) -> None:
+        for each in sorted(partitions):
+            offset = None if self._start is None else self._start(each)
+            if offset is not None:
+                self._consumer.seek(each, offset)
 
     async def _committed(self, offsets: dict[Any, Any]) -> bool:
         """Commit; False when the coordinator says that this member no longer owns them."""
