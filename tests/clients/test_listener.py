@@ -99,10 +99,13 @@ class Calls:
         self.fails = fails
         self.gate: asyncio.Event | None = None
         commit = self._commit_now if sync and module.startswith("kafka") else self._commit
-        type_ = type("Consumer", (), {"__module__": module, "seek": self._seek, "commit": commit, "commit_async": self._commit})
+        type_ = type("Consumer", (), {"__module__": module, "seek": self._seek, "commit": commit})
         self.consumer = type_()
         self.consumer._coordinator = SimpleNamespace(
-            generation=4, member_id="m", _generation=SimpleNamespace(generation_id=4, member_id="m")
+            generation=4,
+            member_id="m",
+            _generation=SimpleNamespace(generation_id=4, member_id="m"),
+            _commit_offsets_sync_async=self._commit,
         )
 
     def _seek(self, partition: Any, offset: int) -> None:
@@ -268,6 +271,54 @@ def test_an_error_of_one_callback_leaves_out_none_of_the_others(module: str) -> 
     with pytest.raises(OSError, match="disk full"):
         asyncio.run(rebalance(calls, listener, [0], [1]))
     assert calls.seen[-3:] == [("lost", [0]), ("seek", 1, 101), ("gained", [1])]
+
+
+def test_on_kafka_python_3_the_last_call_that_can_wait_reports_what_closing_loses() -> None:
+    """An eager consumer only revokes when it closes; `listener.close()` afterwards cannot await a coroutine."""
+    from kafka.structs import TopicPartition
+
+    calls, lost = Calls("kafka.consumer.group"), []
+
+    async def on_lost(partitions: list[Any]) -> None:
+        await asyncio.sleep(0)
+        lost.extend(partitions)
+
+    async def closed(listener: Any) -> None:
+        await listener.on_partitions_assigned([TopicPartition("t", 0)])
+        calls.consumer._closed = False
+        await listener.on_partitions_revoked([TopicPartition("t", 0)])
+        assert lost == []
+        await listener.on_partitions_assigned([TopicPartition("t", 0)])
+        calls.consumer._closed = True
+        await listener.on_partitions_revoked([TopicPartition("t", 0)])
+
+    listener = rebalance_listener(calls.consumer, on_lost=on_lost)
+    asyncio.run(closed(listener))
+    listener.close()
+    assert lost == [("t", 0)]
+
+
+def test_on_kafka_python_3_a_commit_before_a_revocation_is_tried_again() -> None:
+    """By the client's own method, here with a coordinator that has moved."""
+    from kafka.coordinator.consumer import ConsumerCoordinator
+    from kafka.errors import NotCoordinatorError
+    from kafka.future import Future
+
+    calls = Calls("kafka.consumer.group")
+    coordinator = calls.consumer._coordinator
+
+    async def nothing(*_: Any, **__: Any) -> None: ...
+
+    def send(_: Any, offsets: dict[Any, Any]) -> Any:
+        calls._commit_now(offsets)
+        return Future().success(None) if len(calls.seen) > 2 else Future().failure(NotCoordinatorError())
+
+    coordinator.ensure_coordinator_ready_async, coordinator._send_offset_commit_request = nothing, None
+    coordinator._manager, coordinator._net = SimpleNamespace(call_soon=send, wait_for=nothing), SimpleNamespace(sleep=nothing)
+    coordinator.config = {"request_timeout_ms": 30_000, "retry_backoff_ms": 100}
+    coordinator._commit_offsets_sync_async = MethodType(ConsumerCoordinator._commit_offsets_sync_async, coordinator)
+    asyncio.run(rebalance(calls, calls.listener(), [0], [0]))
+    assert calls.seen == [("gained", [0]), ("commit", {0: 42}), ("commit", {0: 42})]
 
 
 async def commits(listener: Any, offsets: list[int]) -> list[bool]:

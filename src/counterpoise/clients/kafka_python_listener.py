@@ -69,6 +69,9 @@ if _ASYNC_BASE is not None:
         async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
             """Called by the client: eager, before it joins, with everything; cooperative, with what it gives up."""
             await self._revoked(revoked)
+            if getattr(self._consumer, "_closed", False):
+                # Nothing follows, and callbacks can no longer wait when `close` calls them.
+                await self._lost()
 
         async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             """Called by the client: eager, with everything; cooperative, with what is new."""
@@ -79,7 +82,8 @@ if _ASYNC_BASE is not None:
             await self._lost()
 
         async def _commit(self, offsets: dict[Any, Any]) -> None:
-            await self._consumer.commit_async(offsets)
+            # As the client commits before it joins: `commit_async` does not try again, nor wait if the coordinator is unknown.
+            await self._consumer._coordinator._commit_offsets_sync_async(offsets)  # noqa: SLF001
 
 else:
 
