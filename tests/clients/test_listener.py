@@ -210,6 +210,48 @@ def test_closing_reports_what_is_left(module: str) -> None:
     assert listener.owned == frozenset()
 
 
+def test_on_kafka_python_3_the_last_call_that_can_wait_reports_what_closing_loses() -> None:
+    """An eager consumer only revokes when it closes; `listener.close()` afterwards cannot await a coroutine."""
+    from kafka.structs import TopicPartition
+
+    calls, lost = Calls("kafka.consumer.group"), []
+
+    async def on_lost(partitions: list[Any]) -> None:
+        await asyncio.sleep(0)
+        lost.extend(partitions)
+
+    async def closed(listener: Any) -> None:
+        await listener.on_partitions_assigned([TopicPartition("t", 0)])
+        calls.consumer._closed = False
+        await listener.on_partitions_revoked([TopicPartition("t", 0)])
+        assert lost == []
+        await listener.on_partitions_assigned([TopicPartition("t", 0)])
+        calls.consumer._closed = True
+        await listener.on_partitions_revoked([TopicPartition("t", 0)])
+
+    listener = rebalance_listener(calls.consumer, on_lost=on_lost)
+    asyncio.run(closed(listener))
+    listener.close()
+    assert lost == [("t", 0)]
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_an_error_of_one_callback_leaves_out_none_of_the_others(module: str) -> None:
+    """The client has assigned the partitions all the same: without `start` they would be read from another offset."""
+    calls = Calls(module)
+    listener = calls.listener(lambda each: 100 + each.partition)
+    told = listener._on_lost
+
+    def fails(partitions: list[Any]) -> None:
+        told(partitions)
+        raise OSError("disk full")
+
+    listener._on_lost = fails
+    with pytest.raises(OSError, match="disk full"):
+        asyncio.run(rebalance(calls, listener, [0], [1]))
+    assert calls.seen[-3:] == [("lost", [0]), ("seek", 1, 101), ("gained", [1])]
+
+
 def test_on_aiokafka_a_changed_subscription_commits_what_it_takes_away() -> None:
     """`AIOKafkaConsumer.commit` refuses: it knows only the new subscription, to which nothing is assigned yet."""
     from aiokafka import AIOKafkaConsumer
@@ -254,48 +296,6 @@ def test_on_kafka_python_3_what_unsubscribing_took_away_is_lost_and_not_owned() 
     asyncio.run(listener.on_partitions_assigned(held))
     assert calls.seen == [("gained", [0, 1]), ("lost", [0, 1]), ("gained", [1, 2])]
     assert (listener.owned, listener.offsets()) == (held, {})
-
-
-@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
-def test_an_error_of_one_callback_leaves_out_none_of_the_others(module: str) -> None:
-    """The client has assigned the partitions all the same: without `start` they would be read from another offset."""
-    calls = Calls(module)
-    listener = calls.listener(lambda each: 100 + each.partition)
-    told = listener._on_lost
-
-    def fails(partitions: list[Any]) -> None:
-        told(partitions)
-        raise OSError("disk full")
-
-    listener._on_lost = fails
-    with pytest.raises(OSError, match="disk full"):
-        asyncio.run(rebalance(calls, listener, [0], [1]))
-    assert calls.seen[-3:] == [("lost", [0]), ("seek", 1, 101), ("gained", [1])]
-
-
-def test_on_kafka_python_3_the_last_call_that_can_wait_reports_what_closing_loses() -> None:
-    """An eager consumer only revokes when it closes; `listener.close()` afterwards cannot await a coroutine."""
-    from kafka.structs import TopicPartition
-
-    calls, lost = Calls("kafka.consumer.group"), []
-
-    async def on_lost(partitions: list[Any]) -> None:
-        await asyncio.sleep(0)
-        lost.extend(partitions)
-
-    async def closed(listener: Any) -> None:
-        await listener.on_partitions_assigned([TopicPartition("t", 0)])
-        calls.consumer._closed = False
-        await listener.on_partitions_revoked([TopicPartition("t", 0)])
-        assert lost == []
-        await listener.on_partitions_assigned([TopicPartition("t", 0)])
-        calls.consumer._closed = True
-        await listener.on_partitions_revoked([TopicPartition("t", 0)])
-
-    listener = rebalance_listener(calls.consumer, on_lost=on_lost)
-    asyncio.run(closed(listener))
-    listener.close()
-    assert lost == [("t", 0)]
 
 
 def test_on_kafka_python_3_a_commit_before_a_revocation_is_tried_again() -> None:
@@ -403,6 +403,13 @@ def test_on_aiokafka_a_revocation_waits_for_the_commit_under_way() -> None:
 
     asyncio.run(slow())
     assert calls.seen == [("gained", [0]), ("commit", {0: 42}), ("commit", {0: 42}), ("lost", [0])]
+
+
+@pytest.mark.parametrize("module", ["kafka.consumer.group", "aiokafka.consumer.consumer"])
+def test_a_subclass_of_a_consumer_may_come_from_any_module(module: str) -> None:
+    parent = type(Calls(module).consumer)
+    ours, given = (rebalance_listener(type("Mine", (parent,), {"__module__": name})()) for name in ("app", module))
+    assert type(ours) is type(given)
 
 
 def test_a_consumer_of_no_known_client_is_refused() -> None:

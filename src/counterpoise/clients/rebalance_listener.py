@@ -47,12 +47,12 @@ def rebalance_listener(
     OptionError
         The consumer is of another client library.
     """
-    library = type(consumer).__module__.partition(".")[0]
-    if library == "kafka":
+    libraries = {each.__module__.partition(".")[0] for each in type(consumer).__mro__}
+    if "kafka" in libraries:
         from counterpoise.clients.kafka_python_listener import KafkaPythonListener
 
         return KafkaPythonListener(consumer, on_lost, on_gained, start)
-    if library == "aiokafka":
+    if "aiokafka" in libraries:
         from counterpoise.clients.aiokafka_listener import AioKafkaListener
 
         return AioKafkaListener(consumer, on_lost, on_gained, start)
