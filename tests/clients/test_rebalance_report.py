@@ -228,6 +228,22 @@ def test_hooks_are_given_the_plan_and_the_change(module: ModuleType) -> None:
     assert all(0 <= each.milliseconds < 60_000 for each in seen)
 
 
+def test_the_time_since_joining_is_that_of_this_rebalance_whichever_strategy_is_elected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each assignor of a consumer writes metadata for each rebalance; the one that was not elected hears no more of it."""
+    seen: list[Rebalance] = []
+    now = 0.0
+    monkeypatch.setattr("counterpoise.clients.host_assignor.time", SimpleNamespace(monotonic=lambda: now))
+    assignors = [kafka_python.StickyAssignor(on_rebalance=seen.append), kafka_python.RangeAssignor(on_rebalance=seen.append)]
+    member = host_member("kafka_python", "m", ["t"], assignors, Answer({"t": 2}))
+    for generation, elected in enumerate(["range", "sticky"], 1):
+        sent = member.join()
+        now += 2.0
+        given = member.lead(elected, generation, [("m", sent[elected], None)])
+        member.complete(elected, generation, given["m"])
+        now += 600.0
+    assert [(each.strategy, each.milliseconds) for each in seen] == [("range", 2000.0), ("sticky", 2000.0)]
+
+
 @pytest.mark.parametrize("module", HOSTS)
 def test_a_hook_that_fails_ends_nothing_and_is_logged_once(module: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
     def fails(given: Any) -> None:

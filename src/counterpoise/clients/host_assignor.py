@@ -33,6 +33,9 @@ __all__ = ["HostAssignor", "PerConsumer"]
 
 log = logging.getLogger("counterpoise.clients")
 
+_joining_since: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+"""When each coordinator began to join: all its assignors write metadata, but only the elected one gets an assignment."""
+
 
 class PerConsumer:
     """A method that, called on the class by a host, runs on an instance kept for the calling consumer.
@@ -94,7 +97,6 @@ class HostAssignor:
         self._member = MemberSide(self.name, self.host, rack or None, capacity)
         self._options = options
         self._reports = Reports(on_lead, on_rebalance)
-        self._joining_since: float | None = None
         self._withheld = 0
         self._warned = False
 
@@ -128,8 +130,9 @@ class HostAssignor:
     @PerConsumer
     def metadata(self, topics: Iterable[str]) -> bytes:
         """What this member sends when it joins: ConsumerProtocolSubscription version 3."""
-        if self._joining_since is None:
-            self._joining_since = time.monotonic()
+        coordinator = self._coordinator()
+        if coordinator is not None:
+            _joining_since.setdefault(coordinator, time.monotonic())
         self._joining()
         return self._member.subscription(topics, self._held())
 
@@ -180,7 +183,8 @@ class HostAssignor:
 
     def _report(self, before: tuple[TopicPartitions, ...]) -> None:
         had, has = set(pairs(before)), tuple(pairs(self._member.assigned))
-        since, self._joining_since = self._joining_since, None
+        coordinator = self._coordinator()
+        since = None if coordinator is None else _joining_since.pop(coordinator, None)
         seen = Rebalance(
             self._group(),
             self._member.generation,
