@@ -121,5 +121,7 @@ def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text(json.dumps([1]))
     with pytest.raises(SnapshotError, match=r"list.json: plan: .*a plan is an object"):
         PlannedConsumer(NOBODY, tmp_path / "list.json", "a")
+    with pytest.raises(SnapshotError, match=r"plan\.a: .*a plan is an object \{member: \{topic: \[partitions\]\}\}"):
+        PlannedConsumer(NOBODY, {"a": ["t"]}, "a")  # type: ignore[dict-item]
     with pytest.raises(SourceError, match=r"the broker does not answer: .*check bootstrap.servers"):
         share_out(NOBODY, ["t"], ["a"], timeout_s=0.5)

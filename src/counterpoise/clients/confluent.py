@@ -22,8 +22,10 @@ from counterpoise.clients.member_side import pairs
 from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SourceError
 from counterpoise.extras import pip_install
 from counterpoise.planning.assign import assign
+from counterpoise.snapshot.checks import checked
 from counterpoise.snapshot.group import Group, Member
-from counterpoise.snapshot.plan import Plan, read_assignment
+from counterpoise.snapshot.names import Assignment
+from counterpoise.snapshot.plan import PLAN_ADVICE, Plan, read_assignment
 
 try:
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Consumer, KafkaException, TopicPartition
@@ -222,7 +224,7 @@ def _shares(plan: Plan | Shares | str | Path) -> Shares:
     if isinstance(plan, Plan):
         return plan.target
     if isinstance(plan, Mapping):
-        return plan
+        return checked(plan, Assignment, "plan", PLAN_ADVICE)
     try:
         return read_assignment(Path(plan).read_bytes())
     except OSError as error:
