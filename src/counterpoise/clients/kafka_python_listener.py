@@ -70,7 +70,7 @@ if _ASYNC_BASE is not None:
             """Called by the client: eager, before it joins, with everything; cooperative, with what it gives up."""
             await self._revoked(revoked)
             if getattr(self._consumer, "_closed", False):
-                # Nothing follows, and callbacks can no longer wait when `close` calls them.
+                # Nothing is assigned any more, and `close` below could not await a callback.
                 await self._lost()
 
         async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:

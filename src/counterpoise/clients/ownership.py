@@ -83,9 +83,9 @@ class Ownership:
         `held` is what a cooperative host has by now, as it hands out only what is new; None for an eager host.
         """
         with self._lock:
-            # A cooperative host keeps what it owns without reporting it, also after it joined under a new member id.
             cooperative = held is not None
             continues = self._continues(membership, cooperative=cooperative)
+            # A cooperative host keeps what it owns without reporting it, also after it joined under a new member id.
             still = self._owned & frozenset(held or ())
             now = frozenset(partitions) | still
             kept = still | self._suspended & now if continues else frozenset()
