@@ -28,7 +28,6 @@ from counterpoise.solver.bitset.sets import (
     add_to,
     bits_of,
     bits_of_rows,
-    column_of,
     each_bit,
     everybody,
     lowest,
@@ -147,7 +146,8 @@ class OneBlock:
 
 def _block_quotas(capacity: Int64, subscribing: int, units: int) -> _BlockQuotas | None:
     """The quotas of the members that subscribe; None if different floors x members exceed `MOST_CELLS`."""
-    block = column_of(subscribing, len(capacity)) - np.int64(1)  # 0 for members that subscribe, -1 for the others
+    block = np.full(len(capacity), -1)
+    block[members_of([subscribing], len(capacity))] = 0
     found = quotas_of(np.array([units]), block, Capacities.of(capacity))
     floors = sorted(set(found.floor.tolist()))
     if len(floors) * width(len(capacity)) > MOST_CELLS:

@@ -22,7 +22,6 @@ __all__ = [
     "add_to",
     "bits_of",
     "bits_of_rows",
-    "column_of",
     "each_bit",
     "everybody",
     "lowest",
@@ -46,12 +45,6 @@ def bits_of_rows(table: npt.NDArray[np.bool_]) -> list[int]:
         return [0] * len(table)
     rows = np.packbits(table, bitorder="little").view(f"S{step}").tolist()  # zeros at the end are cut off: they say nothing
     return [int.from_bytes(row, "little") for row in rows]
-
-
-def column_of(members: int, n_members: int) -> npt.NDArray[np.bool_]:
-    """Whether each member is in the set, bool[M]: the inverse of `bits_of`."""
-    packed = np.frombuffer(members.to_bytes(width(n_members) // 8, "little"), np.uint8)
-    return np.unpackbits(packed, count=n_members, bitorder="little").view(np.bool_)
 
 
 def members_of(sets: list[int], n_members: int) -> Int64:
