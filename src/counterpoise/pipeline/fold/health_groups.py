@@ -18,23 +18,16 @@ __all__ = ["Events", "Units", "Waiting", "apply_events", "lag_of", "unit_rows"]
 
 @dataclass(frozen=True)
 class Units(Columns):
-    """Groups (`member` is -1) and members in their present states, sorted by group and member.
+    """Groups (`member` is -1) and members in their present states, sorted by group and member."""
 
-    Attributes
-    ----------
-    group, member, state : int64
-        Codes.
-    since, detected : int64
-        Begin of the state, and time of the sample that showed it, in microseconds.
-    partitions, lag : int64
-        Most partitions in this state at a time; records that waited at `detected`.
-    """
-
+    # group, member, state: Codes
     group: Int64
     member: Int64
     state: Int64
+    # since, detected: Begin of the state, and time of the sample that showed it, in microseconds
     since: Int64
     detected: Int64
+    # partitions, lag: Most partitions in this state at a time; records that waited at `detected`
     partitions: Int64
     lag: Int64
 

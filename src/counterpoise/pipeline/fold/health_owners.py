@@ -36,21 +36,11 @@ class Busy(Columns):
 
 @dataclass(frozen=True)
 class Owners(Columns):
-    """What is known of a partition's group and owner at a sample.
+    """What is known of a partition's group and owner at a sample."""
 
-    Attributes
-    ----------
-    managed : bool
-        The group has had a member with partitions.
-    busy_at : int64
-        The last sample at which the owner was busy on some partition, in microseconds; -NEVER: none.
-    catches_up : bool
-        The records that waited there became fewer.
-    """
-
-    managed: Bool
-    busy_at: Int64
-    catches_up: Bool
+    managed: Bool  # The group has had a member with partitions
+    busy_at: Int64  # The last sample at which the owner was busy on some partition, in microseconds; -NEVER: none
+    catches_up: Bool  # The records that waited there became fewer
 
 
 def owners_at(parts: PartitionStates, was: Seen, rows: Samples) -> Owners:

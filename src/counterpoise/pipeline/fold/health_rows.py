@@ -25,37 +25,26 @@ PARTITION, MEMBER, GROUP = range(len(_SCOPES))
 
 @dataclass(frozen=True)
 class HealthRows(Columns):
-    """Rows of `health`, with codes of names; -1: none.
+    """Rows of `health`, with codes of names; -1: none."""
 
-    Attributes
-    ----------
-    scope, state : int64
-        Codes into `_SCOPES` and `STATES`.
-    group, key, member, owner : int64
-        `key` is that of a partition.
-    since, until, detected : int64
-        In microseconds.
-    open : bool
-        It is the state at the end of the recording.
-    partitions, lag_begin, lag_end, lag_peak : int64
-    produced, consumed, left : float64
-        Records per second, and seconds; nan: unknown.
-    """
-
+    # scope, state: Codes into `_SCOPES` and `STATES`
     scope: Int64
     state: Int64
+    # group, key, member, owner: `key` is that of a partition
     group: Int64
     key: Int64
     member: Int64
     owner: Int64
+    # since, until, detected: In microseconds
     since: Int64
     until: Int64
     detected: Int64
-    open: Bool
+    open: Bool  # It is the state at the end of the recording
     partitions: Int64
     lag_begin: Int64
     lag_end: Int64
     lag_peak: Int64
+    # produced, consumed, left: Records per second, and seconds; nan: unknown
     produced: Float
     consumed: Float
     left: Float

@@ -54,85 +54,55 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Shown(Matrix):
-    """What rows of `health` show of a state.
+    """What rows of `health` show of a state."""
 
-    Attributes
-    ----------
-    state, detected, left : float64
-        Code into `STATES`; the sample that showed the state; seconds until retention reaches the committed offset.
-    begun : Points
-        The begin of the state.
-    peak : float64
-        The most records that waited at a sample since `detected`.
-    """
-
+    # state, detected, left: Code into `STATES`; the sample that showed the state; seconds until retention reaches the
+    # committed offset
     state: Float
     detected: Float
     left: Float
-    begun: Points
-    peak: Float
+    begun: Points  # The begin of the state
+    peak: Float  # The most records that waited at a sample since `detected`
 
 
 @dataclass(frozen=True)
 class Ruled(Matrix):
-    """What rules remember from one sample to the next; times are on the clock of `health_steps`, nan: not known yet.
+    """What rules remember from one sample to the next; times are on the clock of `health_steps`, nan: not known yet."""
 
-    Attributes
-    ----------
-    usual : float64 (3, n)
-        Usual values: time until the next progress, records of a progress, change of the lag from one to the next.
-    moved : float64 (3, n)
-        Of the log's start in this state: times of the first and of the last move, and where the first one went.
-    moved_by : float64
-        Records that the last move deleted.
-    trend : float64
-        `LEVEL`, `CATCHING` or `FALLING`.
-    mark : Points
-        The last commit at which the lag went on rising or falling.
-    edge, crossed : Legs
-        The lowest lag, and the lag when it was first more than a threshold above it; the negative of the highest lag, and that of
-        the lag when it was first more than a threshold below it.
-    near : LegPoints
-        The last commits with a lag within a threshold of the lowest and of the highest one.
-    """
-
+    # (3, n): Usual values: time until the next progress, records of a progress, change of the lag from one to the next
     usual: Points
+    # (3, n): Of the log's start in this state: times of the first and of the last move, and where the first one went
     moved: Points
-    moved_by: Float
-    trend: Float
-    mark: Points
+    moved_by: Float  # Records that the last move deleted
+    trend: Float  # `LEVEL`, `CATCHING` or `FALLING`
+    mark: Points  # The last commit at which the lag went on rising or falling
+    # edge, crossed: The lowest lag, and the lag when it was first more than a threshold above it; the negative of the
+    # highest lag, and that of the lag when it was first more than a threshold below it
     edge: Legs
     crossed: Legs
-    near: LegPoints
+    near: LegPoints  # The last commits with a lag within a threshold of the lowest and of the highest one
 
 
 @dataclass(frozen=True)
 class Seen(Matrix):
-    """What is known of the last sample without any rule; times but `seen` are on the clock of `health_steps`.
+    """What is known of the last sample without any rule; times but `seen` are on the clock of `health_steps`."""
 
-    Attributes
-    ----------
-    seen, skipped : float64
-        Its time, and all the time in which samples are missing.
-    every : Intervals
-    start, end, committed, committed_at, owner : float64
-        The columns of `lag.Samples` at it.
-    owned_at, busy_at : float64
-        The first sample with this owner (-1: none); the last one at which it was busy on some partition (-NEVER: none).
-    unowned_since, last_progress : Points
-        The first sample without an owner; the later of the last progress and the last sample without lag.
-    """
-
+    # seen, skipped: Its time, and all the time in which samples are missing
     seen: Float
     every: Intervals
     skipped: Float
+    # start, end, committed, committed_at, owner: The columns of `lag.Samples` at it
     start: Float
     end: Float
     committed: Float
     committed_at: Float
     owner: Float
+    # owned_at, busy_at: The first sample with this owner (-1: none); the last one at which it was busy on some partition
+    # (-NEVER: none)
     owned_at: Float
     busy_at: Float
+    # unowned_since, last_progress: The first sample without an owner; the later of the last progress and the last sample
+    # without lag
     unowned_since: Points
     last_progress: Points
 

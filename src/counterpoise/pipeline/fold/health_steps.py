@@ -26,51 +26,36 @@ __all__ = ["Step", "gone_at", "steps_of"]
 
 @dataclass(frozen=True)
 class Step(Matrix):
-    """The step from one sample to the next; conditions are 0 or 1.
+    """The step from one sample to the next; conditions are 0 or 1."""
 
-    Attributes
-    ----------
-    now, commit, before : Points
-        The sample, the newest commit, and the sample before (by the wall clock).
-    last_progress, unread : Points
-        The later of the last progress and the last sample without lag; the later of it and the first sample without an owner.
-    changed : float64 (3, n)
-        What `Ruled.usual` is of: time, records and change of the lag since the progress before.
-    behind : float64 (3, n)
-        To be added to a point to have it by the wall clock.
-    time, passed : float64
-        By the wall clock; since the sample before.
-    start, waiting : float64
-        The start of the log, and the records that wait.
-    set_back, moved : float64
-        Records by which the committed offset is less than before, and by which the start of the log is more.
-    owned_at, busy_at : float64
-        As in `Seen`.
-    fresh, progress, fell : condition
-        Nothing before this sample counts; the committed offset is another one; the lag at the commit is less than at the last
-        progress before.
-    unowned, catches_up, passed_over : condition
-        No member owns the partition, in a group that has had members; its owner catches up where it is busy; a commit after the
-        sample before is below the start at that sample.
-    """
-
+    # now, commit, before: The sample, the newest commit, and the sample before (by the wall clock)
     now: Points
     commit: Points
     before: Points
+    # last_progress, unread: The later of the last progress and the last sample without lag; the later of it and the first
+    # sample without an owner
     last_progress: Points
     unread: Points
-    changed: Points
-    behind: Points
+    changed: Points  # (3, n): What `Ruled.usual` is of: time, records and change of the lag since the progress before
+    behind: Points  # (3, n): To be added to a point to have it by the wall clock
+    # time, passed: By the wall clock; since the sample before
     time: Float
     passed: Float
+    # start, waiting: The start of the log, and the records that wait
     start: Float
     waiting: Float
+    # set_back, moved: Records by which the committed offset is less than before, and by which the start of the log is more
     set_back: Float
+    # owned_at, busy_at: As in `Seen`
     owned_at: Float
     busy_at: Float
+    # fresh, progress, fell: Nothing before this sample counts; the committed offset is another one; the lag at the commit
+    # is less than at the last progress before
     fresh: Float
     progress: Float
     fell: Float
+    # unowned, catches_up, passed_over: No member owns the partition, in a group that has had members; its owner catches up
+    # where it is busy; a commit after the sample before is below the start at that sample
     unowned: Float
     catches_up: Float
     moved: Float

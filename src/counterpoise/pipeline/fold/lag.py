@@ -27,45 +27,28 @@ QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
 
 @dataclass(frozen=True)
 class Samples(Columns):
-    """Rows of `partition_lag` at samples of log ends, without those between samples; and samples of logs that have no such row.
+    """Rows of `partition_lag` at samples of log ends, not those between samples; and samples of logs that have no such row."""
 
-    Attributes
-    ----------
-    key, time : int64
-        The partition's code, and the time of the sample in microseconds.
-    owner, lag : int64
-        The member's code, -1 for none; -1: unknown.
-    committed, committed_at : int64
-        The newest committed offset, -1 for none, and the time of its commit.
-    start, end : int64
-        The sampled ends of the log.
-    """
-
+    # key, time: The partition's code, and the time of the sample in microseconds
     key: Int64
     time: Int64
+    # owner, lag: The member's code, -1 for none; -1: unknown
     owner: Int64
     lag: Int64
+    # committed, committed_at: The newest committed offset, -1 for none, and the time of its commit
     committed: Int64
     committed_at: Int64
+    # start, end: The sampled ends of the log
     start: Int64
     end: Int64
 
 
 @dataclass(frozen=True)
 class LagRows(Samples):
-    """Rows of `partition_lag`, at samples and between them, and samples of logs that have no such row.
+    """Rows of `partition_lag`, at samples and between them, and samples of logs that have no such row."""
 
-    Attributes
-    ----------
-    quality : int64
-        Code into `QUALITIES`; -1: the table has no such row.
-    late : int64
-        `time_lag_ms`, -1: unknown.
-    clamped : bool
-    """
-
-    quality: Int64
-    late: Int64
+    quality: Int64  # Code into `QUALITIES`; -1: the table has no such row
+    late: Int64  # `time_lag_ms`, -1: unknown
     clamped: Bool
 
     @property

@@ -39,45 +39,33 @@ def _codes(texts: pa.ChunkedArray, known: dict[str, int]) -> Int64:
 
 @dataclass(frozen=True)
 class Keys(Columns):
-    """One row per partition of a group, sorted by the codes of group, topic and partition.
-
-    Attributes
-    ----------
-    group, topic, partition : int64
-    counted : bool
-        The group has committed for it.
-    begun : bool
-        `last_before` and `gap_before` include commits before the first step of the group.
-    owner_before, last_before : int64
-        The last owner (-1: none) and the last commit (-NEVER: none) in spans whose stops are in the figures.
-    gap_before : float64
-        The usual gap between these commits, in seconds; nan: unknown.
-    lag_at, lag_owner, lag, lag_quality : int64
-        The newest final row of `partition_lag`: time (-NEVER: none), member (-1: none), lag (-1: unknown), code of the quality.
-    window_at, window_owner, window_committed, window_committed_at, window_end : int64
-        The begin of the present window (see `sizing`; -NEVER: none), and of the row of lag then: member, newest committed offset
-        (-1: none), time of its commit, end of the log.
-    produced, busiest : int64
-        Records produced in the group's open period, and in its busiest one.
-    """
+    """One row per partition of a group, sorted by the codes of group, topic and partition."""
 
     group: Int64
     topic: Int64
     partition: Int64
-    counted: Bool
-    begun: Bool
+    counted: Bool  # The group has committed for it
+    begun: Bool  # `last_before` and `gap_before` include commits before the first step of the group
+    # owner_before, last_before: The last owner (-1: none) and the last commit (-NEVER: none) in spans whose stops are in
+    # the figures
     owner_before: Int64
     last_before: Int64
-    gap_before: Float
+    gap_before: Float  # The usual gap between these commits, in seconds; nan: unknown
+    # lag_at, lag_owner, lag, lag_quality: The newest final row of `partition_lag`: time (-NEVER: none), member (-1: none),
+    # lag (-1: unknown), code of the quality
     lag_at: Int64
     lag_owner: Int64
     lag: Int64
     lag_quality: Int64
+    # window_at, window_owner, window_committed, window_committed_at, window_end: The begin of the present window (see
+    # `sizing`; -NEVER: none), and of the row of lag then: member, newest committed offset (-1: none), time of its commit,
+    # end of the log
     window_at: Int64
     window_owner: Int64
     window_committed: Int64
     window_committed_at: Int64
     window_end: Int64
+    # produced, busiest: Records produced in the group's open period, and in its busiest one
     produced: Int64
     busiest: Int64
 

@@ -43,29 +43,15 @@ class MemberLag:
 
 @dataclass(frozen=True)
 class GroupGauges:
-    """The figures of one group.
-
-    Attributes
-    ----------
-    cluster, group : str
-    counts : mapping
-        The known figures of `COUNTS`; empty for a group that is deleted, or has only commits.
-    lag : (int, int), optional
-        Sum and maximum over the partitions with known lag.
-    members : tuple of MemberLag
-        Sorted by id.
-    lag_seconds : float, optional
-        Maximum of the time lag over the partitions for which it is known.
-    states : mapping
-        State of the table `health` -> the partitions that are in it, if there are any.
-    """
+    """The figures of one group."""
 
     cluster: str
     group: str
-    counts: Mapping[str, float]
-    lag: tuple[int, int] | None = None
-    members: tuple[MemberLag, ...] = ()
-    lag_seconds: float | None = None
+    counts: Mapping[str, float]  # The known figures of `COUNTS`; empty for a group that is deleted, or has only commits
+    lag: tuple[int, int] | None = None  # (int, int): Sum and maximum over the partitions with known lag
+    members: tuple[MemberLag, ...] = ()  # Sorted by id
+    lag_seconds: float | None = None  # Maximum of the time lag over the partitions for which it is known
+    # State of the table `health` -> the partitions that are in it, if there are any
     states: Mapping[str, int] = field(default_factory=dict)
 
 
