@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from copy import deepcopy
@@ -221,6 +222,8 @@ WRONG = [
     ("a partition beyond the topic", ["explain", "-", "t1", "15"], "15"),
     ("no strategy at all", ["compare", "-", "--strategies", ","], "',' names no strategy; there are: range, "),
     ("no strategy to simulate", ["simulate", "scale-out", "--strategies", ","], "',' names no strategy; there are: range, "),
+    ("nothing to export", ["export", "no-such"], "no-such: no such file or folder"),
+    ("an empty pattern", ["audit", "x", "--out", "y", "--group", ""], "groups: an empty pattern (an unset variable?)"),
     ("two forms at once", ["export", "x", "--json", "--format", "spark"], "--json with --format spark; give one of them"),
 ]
 
@@ -231,6 +234,38 @@ def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], message: str) -
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["audit", "x", "--out", ""],
+        ["audit", "", "--out", "x"],
+        ["capture", "--bootstrap-server", "localhost:1", "--out", ""],
+        ["synthesize", "--out="],
+        ["sql", "", "SELECT 1"],
+        ["simulate", "--audit", "", "--group", "g"],
+        ["export", ""],
+        ["plan", "-", "--lag-from", ""],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_place_is_wrong_use_and_not_the_working_folder(words: list[str]) -> None:
+    result = run(*words)
+    assert (result.exit_code, "is empty (an unset variable?)" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["Error: Consumer group 'g' does not exist.\n", "\nWarning: Group 'g' is rebalancing.\n"])
+def test_what_kafkas_tool_says_instead_of_a_table_is_repeated(text: str) -> None:
+    result = run("plan", "-", stdin=text)
+    assert result.exit_code == 2
+    assert f"neither JSON nor a table of kafka-consumer-groups --describe: {text.strip()!r}" in result.stderr
+
+
+@pytest.mark.parametrize(("column", "line"), [("PARTITION", "g  t  x  1  2  1  c1  h  c"), ("LAG", "g  t  0  1  2  x  c1  h  c")])
+def test_a_cell_that_is_no_number_is_named_by_its_column(column: str, line: str) -> None:
+    head = "GROUP  TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID"
+    assert f"line 2: {column}: 'x' is no whole number" in run("plan", "-", stdin=f"{head}\n{line}\n").stderr
 
 
 @pytest.mark.parametrize("seconds", ["-1", "0", "1e9", "nan"])
@@ -255,6 +290,20 @@ def test_what_cannot_be_written_is_one_line_and_exit_code_3(snapshot: Path) -> N
         3,
         "counterpoise: No space left on device; what was being written is incomplete\n",
     )
+
+
+@pytest.mark.parametrize("words", [["plan"], ["strategies"], ["--help"], ["--version"]], ids=" ".join)
+def test_the_end_of_the_reader_is_141_and_never_that_something_was_found(snapshot: Path, words: list[str]) -> None:
+    """Of tables and of the help of all commands, too."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    given = [*words, str(snapshot)] if words == ["plan"] else words
+    program = [sys.executable, "-c", "from counterpoise.cli import main; main()", *given]
+    ended = subprocess.run(program, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (141, "")
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run(program, stdout=full, stderr=subprocess.PIPE, check=False).returncode == 3
 
 
 @pytest.mark.parametrize(("error", "code", "line"), [

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from counterpoise.cli.app import app
 from counterpoise.errors import CaptureError, OptionError
-from counterpoise.pipeline.export import EARLIEST, export_plan
+from counterpoise.pipeline.export import EARLIEST, export_plan, export_written
 from counterpoise.pipeline.schemas import PARTITION_LAG
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -136,6 +136,17 @@ def test_a_plan_made_elsewhere_is_exported_query_by_member(tmp_path: Path) -> No
         "b": {"t": {"2": EARLIEST, "3": EARLIEST}},
         "c": {"t": {"4": 44}, "u": {"0": 9}},
     }
+
+
+def test_the_group_of_a_plan_is_that_of_its_export_and_partitions_that_nobody_reads_any_more_are_named(tmp_path: Path) -> None:
+    """Of the previous export, which read orders 0 to 2."""
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    first.write_text(json.dumps({"group": "billing", "strategy": "sticky", "assignment": {"a": {"orders": [0, 1, 2]}}}))
+    second.write_text(json.dumps({"a": {"orders": [1]}, "b": {"payments": [0]}}))
+    before = export_written(first)
+    after = export_written(second, previous=before["plan"])
+    assert (before["group"], after["group"]) == ("billing", None)
+    assert "2 partitions of the previous export are not in the plan, so no query reads them: orders 0 2" in after["notes"]
 
 
 def test_queries_without_a_partition_are_named_and_not_printed_to_be_started(audited: Path) -> None:

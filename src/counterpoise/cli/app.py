@@ -9,7 +9,8 @@ import signal
 import sys
 import traceback
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -78,15 +79,22 @@ class _LazyGroup(click.Group):
         for word in args:
             if not word.isascii() and word != word.encode(errors="ignore").decode():
                 raise click.UsageError(f"{word!a} is not UTF-8; names and paths on the command line are UTF-8 text")
-        return super().parse_args(ctx, args)
+        with self._one_line(ctx):  # --help and --version print here
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         if sys.stdout is None:
             say("counterpoise: standard output is closed; send it to a file, or to /dev/null", err=True)
             sys.exit(2)
         warnings.simplefilter("ignore", SubscriptionWarning)  # `read_snapshots` says it once, in a line
-        try:
+        with self._one_line(ctx):
             return super().invoke(ctx)
+
+    @contextmanager
+    def _one_line(self, ctx: click.Context) -> Iterator[None]:
+        """Turn an error into one line and an exit code."""
+        try:
+            yield
         except (click.ClickException, click.exceptions.Exit):
             raise
         except InvariantError as error:

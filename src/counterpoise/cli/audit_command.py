@@ -19,7 +19,7 @@ from rich.text import Text
 from counterpoise.cli.audit_follow import follow
 from counterpoise.cli.audit_options import check_together, policy_of
 from counterpoise.cli.capture_command import words_of
-from counterpoise.cli.inputs import FiniteRange, cluster_settings, need, strategy_names
+from counterpoise.cli.inputs import PLACE, FiniteRange, cluster_settings, need, strategy_names
 from counterpoise.cli.render import console
 from counterpoise.errors import CaptureError, OptionError
 
@@ -40,8 +40,8 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {
 
 
 @click.command("audit")
-@click.argument("sources", metavar="[SOURCE]...", nargs=-1, type=click.Path())
-@click.option("--out", required=True, help="Folder for tables and report, or a place like s3://bucket/folder.")
+@click.argument("sources", metavar="[SOURCE]...", nargs=-1, type=PLACE)
+@click.option("--out", required=True, type=PLACE, help="Folder for tables and report, or a place like s3://bucket/folder.")
 @click.option(
     "--cluster",
     "clusters",

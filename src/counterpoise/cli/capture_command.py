@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from rich.markup import escape
 from rich.status import Status as Line
 
-from counterpoise.cli.inputs import FiniteRange, cluster_settings, need, stopped_by_signals
+from counterpoise.cli.inputs import PLACE, FiniteRange, cluster_settings, need, stopped_by_signals
 from counterpoise.cli.render import console
 from counterpoise.errors import OptionError
 from counterpoise.snapshot.json_text import visible
@@ -32,7 +32,9 @@ __all__ = ["command", "words_of"]
 
 @click.command("capture")
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="The cluster to record.")
-@click.option("--out", required=True, help="Folder, or a place like s3://bucket/folder; an earlier capture there is continued.")
+@click.option(
+    "--out", required=True, type=PLACE, help="Folder, or a place like s3://bucket/folder; an earlier capture there is continued."
+)
 @click.option("--follow", is_flag=True, help="Record until stopped (SIGTERM or Ctrl-C). Default: up to now.")
 @click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as for Kafka's tools.")
 @click.option("--flush-every", default=10.0, show_default=True, type=FiniteRange(0.1), help="Seconds between two files.")

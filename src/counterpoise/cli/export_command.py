@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from counterpoise.cli.inputs import need
+from counterpoise.cli.inputs import PLACE, need
 from counterpoise.cli.render import say
 from counterpoise.errors import OptionError
 
@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("export")
-@click.argument("source", metavar="OUT_DIR|PLAN.json")
+@click.argument("source", metavar="OUT_DIR|PLAN.json", type=PLACE)
 @click.option("--group", help="The group to split; with OUT_DIR.")
 @click.option("--queries", type=int, metavar="N", help="Number of queries; with OUT_DIR.")
 @click.option("--strategy", "-s", help="Name of the strategy; with OUT_DIR.  [default: sticky]")
@@ -69,6 +69,8 @@ def command(
     from counterpoise.pipeline.export import export_plan, export_written, read_offsets, read_previous
     from counterpoise.pipeline.storage.files import is_local
 
+    if is_local(source) and not Path(source).exists():
+        raise OptionError(f"{source}: no such file or folder")
     before, reached = None if previous is None else read_previous(previous), read_offsets(offsets)
     if is_local(source) and Path(source).is_file():
         given = {"--group": group, "--queries": queries, "--strategy": strategy, "--cluster": cluster}

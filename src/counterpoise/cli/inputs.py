@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = [
+    "PLACE",
     "FiniteRange",
     "cluster_settings",
     "named",
@@ -45,6 +46,15 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class _Place(click.Path):
+    """A path or URI; an empty one would be the working folder, or the root."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value or self.fail("is empty (an unset variable?)", param, ctx)
+
+
+PLACE = _Place()
 snapshot_argument = click.argument("snapshot", metavar="SNAPSHOT", type=click.Path(allow_dash=True))
 
 
@@ -127,8 +137,11 @@ def read_snapshots(path: str) -> list[Group]:
     text = read_text(path)
     if not text.strip():
         raise SnapshotError(f"{path}: empty; a snapshot is a JSON object with topics and members")
+    is_table = looks_like_describe(text)
+    if not is_table and text.lstrip()[0] not in "{[":
+        raise SnapshotError(f"{path}: neither JSON nor a table of kafka-consumer-groups --describe: {text.strip()[:200]!r}")
     try:
-        if looks_like_describe(text):
+        if is_table:
             read = [(Group(**parts), unknown_lags) for parts, unknown_lags in parts_and_unknown_lags(text)]
         else:
             read = [(group, 0) for group in read_groups(text)]

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
-from counterpoise.cli.inputs import need, read_options, read_snapshots, snapshot_argument, strategy_names, strategy_options
+from counterpoise.cli.inputs import PLACE, need, read_options, read_snapshots, snapshot_argument, strategy_names, strategy_options
 from counterpoise.cli.render import console, lag_line, moves_as_json, plan_table, proven, say
 from counterpoise.errors import OptionError
 from counterpoise.laws import verify
@@ -25,7 +25,7 @@ __all__ = ["command"]
 @snapshot_argument
 @strategy_options
 @click.option("--compare", "compared", metavar="NAMES", help='Also measure these strategies (comma separated, or "all").')
-@click.option("--lag-from", metavar="OUT_DIR", type=click.Path(), help="Take the lag from an audit's output folder.")
+@click.option("--lag-from", metavar="OUT_DIR", type=PLACE, help="Take the lag from an audit's output folder.")
 @click.option(
     "--lag-at", metavar="TIME", help="With --lag-from: the lag at this time (ISO 8601, UTC without a zone). Default: the last."
 )

@@ -30,6 +30,9 @@ class _Console(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str("\n".join(map(visible, text.split("\n"))), **options)
 
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704  # called while the error is handled; Rich itself would exit with 1, which means findings
+
 
 def console(*, stderr: bool = False) -> Console:
     """A console that never guesses: no highlighting of numbers, width from the terminal, 160 in a pipe; names as in `say`."""

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from counterpoise.assignors.registry import strategies
-from counterpoise.cli.inputs import FiniteRange, need, strategy_names
+from counterpoise.cli.inputs import PLACE, FiniteRange, need, strategy_names
 from counterpoise.cli.ownership_picture import draw_outcomes
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import OptionError, ScenarioError
@@ -35,7 +35,7 @@ _COLUMNS = (
 @click.option(
     "--library", metavar="NAME", help="The client library of all members, such as kafka-python.  [default: the scenario's]"
 )
-@click.option("--audit", type=click.Path(file_okay=False), help="Take the scenario from an audit's tables; needs --group.")
+@click.option("--audit", metavar="OUT_DIR", type=PLACE, help="Take the scenario from an audit's tables; needs --group.")
 @click.option("--group", help="The recorded group to replay, with --audit.")
 @click.option("--cluster", help="With --audit: the cluster of the group, if several have one of this name.")
 @click.option(

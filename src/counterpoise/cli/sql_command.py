@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counterpoise.cli.inputs import need
+from counterpoise.cli.inputs import PLACE, need
 from counterpoise.cli.render import console, say, table_of
 from counterpoise.errors import CaptureError, OptionError
 
@@ -24,7 +24,7 @@ _SHOWN = 100
 
 
 @click.command("sql")
-@click.argument("out", metavar="DIR")
+@click.argument("out", metavar="DIR", type=PLACE)
 @click.argument("query", metavar="QUERY")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per row instead of a table.")
 def command(out: str, query: str, as_json: bool) -> None:
@@ -51,7 +51,8 @@ def command(out: str, query: str, as_json: bool) -> None:
             for row in rows:
                 click.echo(json.dumps({name: _plain(value) for name, value in zip(names, row, strict=True)}))
             return
-        console().print(table_of("", names, islice(rows, _SHOWN)))
+        shown = ([one.hex() if isinstance(one, bytes) else one for one in row] for row in islice(rows, _SHOWN))
+        console().print(table_of("", names, shown))
         if more := sum(1 for _ in rows):
             say(f"{more} more rows are not shown; --json prints all")
     except RuntimeError as error:
@@ -61,7 +62,9 @@ def command(out: str, query: str, as_json: bool) -> None:
 
 
 def _plain(value: object) -> object:
-    """A value of DuckDB for JSON: times in ISO 8601, numbers that are not finite as null, other types as text."""
+    """A value of DuckDB for JSON: times in ISO 8601, numbers that are not finite as null, bytes in hex, other types as text."""
+    if isinstance(value, bytes):
+        return value.hex()
     if isinstance(value, dict):
         return {str(_plain(key)): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

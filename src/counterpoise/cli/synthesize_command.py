@@ -7,14 +7,14 @@ import json
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from counterpoise.cli.inputs import FiniteRange, need
+from counterpoise.cli.inputs import PLACE, FiniteRange, need
 from counterpoise.cli.render import console, say
 
 __all__ = ["command"]
 
 
 @click.command("synthesize")
-@click.option("--out", required=True, help="A new folder, or a place like s3://bucket/folder.")
+@click.option("--out", required=True, type=PLACE, help="A new folder, or a place like s3://bucket/folder.")
 @click.option(
     "--records",
     default=1_000_000,

@@ -97,13 +97,14 @@ def export_written(
 ) -> dict[str, Any]:
     """Export a plan from a file (``counterpoise plan --json``, or ``{member: {topic: [partitions]}}``), a query per member.
 
-    Parameters and result are those of `export_plan`. `group`, `cluster` and `at` are null. Partitions that are not in `reached`
-    start at their first record; a note counts them. Raises `OptionError` if the file has no plan, assigns a partition to two
-    members, or has a negative partition.
+    Parameters and result are those of `export_plan`. `cluster` and `at` are null, and `group` if the file names none. Partitions
+    that are not in `reached` start at their first record; a note counts them. Raises `OptionError` if the file has no plan, gives
+    a partition to two members, or has a negative partition.
     """
     text = text_of(path.read_bytes, path, OptionError)
     try:
-        _no_export(path, decoded(text, PLAN_ADVICE))
+        value = decoded(text, PLAN_ADVICE)
+        _no_export(path, value)
         plan = read_plan(text)
     except SnapshotError as error:
         raise OptionError(f"{path}: no plan ({error}); `counterpoise plan --json` writes one") from None
@@ -120,7 +121,8 @@ def export_written(
     start = dict.fromkeys(owners, EARLIEST)
     notes = _reach(start, reached or {})
     before = previous or {}
-    about = {"group": None, "cluster": None, "strategy": strategy, "at": None}
+    group = value.get("group") if isinstance(plan, WrittenPlan) and isinstance(value, dict) else None
+    about = {"group": group, "cluster": None, "strategy": strategy, "at": None}
     return _export(about, queries, start, before, notes)
 
 
@@ -133,6 +135,10 @@ def _no_export(path: Path, value: object) -> None:
 
 def _export(about: Row, queries: Assignments, start: Mapping[Partition, int], before: Assignments, notes: list[str]) -> Row:
     listed = [_query(name, share, start, before.get(name)) for name, share in queries.items()]
+    read = {one for share in before.values() for one in pairs(share.items())}
+    if dropped := read - start.keys():
+        gone = partition_list(dict(by_topic(dropped)))
+        notes.append(f"{len(dropped)} partitions of the previous export are not in the plan, so no query reads them: {gone}")
     stopped = sorted(set(before) - set(queries))
     if stopped:
         notes.append(f"no longer needed: {', '.join(stopped)}")

@@ -117,12 +117,19 @@ def _read_row(seen: _Seen, row: dict[str, str]) -> None:
         return
     if row["TOPIC"] in _NONE or row["PARTITION"] in _NONE:
         return
-    at = (row["TOPIC"], int(row["PARTITION"]))
+    at = (row["TOPIC"], _number(row, "PARTITION"))
     if at[1] < 0:
         raise ValueError(f"partition {at[1]} of {at[0]}; a partition is at least 0")
     _own(seen, at, owner)
     if row.get("LAG", "-") not in _NONE:
-        seen.lag[at] = max(int(row["LAG"]), 0)
+        seen.lag[at] = max(_number(row, "LAG"), 0)
+
+
+def _number(row: dict[str, str], column: str) -> int:
+    try:
+        return int(row[column])
+    except ValueError:
+        raise ValueError(f"{column}: {row[column][:60]!r} is no whole number") from None
 
 
 def _own(seen: _Seen, at: tuple[str, int], owner: str | None) -> None:

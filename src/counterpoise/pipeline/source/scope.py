@@ -37,7 +37,7 @@ class AuditScope:
     Raises
     ------
     OptionError
-        The patterns are one text, the window is empty, the policy is unknown, or the headroom is not between 0 and 10.
+        The patterns are one text, a pattern or the window is empty, the policy is unknown, or the headroom is not in 0 to 10.
     """
 
     groups: tuple[str, ...] = ()
@@ -52,6 +52,8 @@ class AuditScope:
         for name in ("groups", "topics"):
             if isinstance(patterns := getattr(self, name), str):
                 raise OptionError(f"{name}: expected a tuple of patterns, got one text: give ({patterns!r},)")
+            if "" in patterns:
+                raise OptionError(f"{name}: an empty pattern (an unset variable?) matches nothing; leave it out")
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise OptionError(
                 f"from {self.since.isoformat()} to {self.until.isoformat()} is no window: the first must be earlier"
