@@ -306,18 +306,6 @@ def test_qualities_owners_and_clamping(tmp_path: Path) -> None:
         assert {(r["committed"], r["lag"], r["quality"]) for r in by_policy} == {(None, lag, "reset_policy")}
 
 
-def test_with_a_reset_policy_the_lag_of_a_group_has_all_its_partitions_at_each_step(tmp_path: Path) -> None:
-    """Also those without a commit; without a policy a step tells nothing of them."""
-    life = steps((5, "eager", "rebalance", {"a": [0, 1]}), (20, "eager", "rebalance", {"b": [0, 1]}))
-    samples = ends(tmp_path, *((p, s, 40) for p in (0, 1) for s in (0, 15, 30)), topics="tt")
-    told = commits((0, 10, 5))
-    at_step = {
-        reset: sorted((r["partition"], r["lag"]) for r in lag_of(told, life, samples, reset=reset) if r["at"] == at(20))
-        for reset in (None, "earliest")
-    }
-    assert at_step == {None: [(0, 35)], "earliest": [(0, 35), (1, 40)]}
-
-
 def test_members_of_a_streams_group_own_no_partitions_of_topics(tmp_path: Path) -> None:
     """They are assigned tasks of subtopologies, numbered from 0: topics keep no owner, and are not unowned."""
     life = steps((5, "server", "rebalance", {"a": [0, 1]}))

@@ -180,8 +180,7 @@ def _rows(
     if known.any():
         known &= ~parts.commits.deleted[commit] & ~(former[commit] & ends.is_newest[ends.life(sample)])
     owner, owned = _owners_at(parts, key, time)
-    told = known if reset is None else known | owned  # at a step, a lag of unknown quality says nothing new
-    keep = np.flatnonzero((told | ~between) & (known_at <= until))
+    keep = np.flatnonzero((known | ~between) & (known_at <= until))
     if len(keep):
         columns: tuple[Any, ...] = (key, time, sample, between, offset, committed_at, known, owner, owned)
         yield _lag(ends, reset, *(column[keep] for column in columns))
