@@ -362,7 +362,7 @@ def _step_row(one: Step, at: int) -> dict[str, Any]:
 
 
 def _about(member: str) -> dict[str, Any]:
-    return {"member_id": member, "client_id": ABOUT[member][0], "rebalance_timeout_ms": ABOUT[member][1]}
+    return {"member_id": member, "client_id": ABOUT[member][0], "rebalance_timeout_ms": ABOUT[member][1], "library": "java"}
 
 
 def _member_rows(step: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -13,8 +13,8 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 SECOND = 1_000_000
 
 
-def member(name: str, client: str | None = "c", interval: int | None = 10_000) -> dict[str, Any]:
-    return {"member_id": name, "client_id": client, "rebalance_timeout_ms": interval}
+def member(name: str, client: str | None = "c", interval: int | None = 10_000, library: str = "java") -> dict[str, Any]:
+    return {"member_id": name, "client_id": client, "rebalance_timeout_ms": interval, "library": library}
 
 
 def again(of: PollTimeouts) -> PollTimeouts:
@@ -54,6 +54,19 @@ def test_the_longest_interval_and_the_last_name_of_a_member_count() -> None:
 )
 def test_others_stopped_of_themselves(about: dict[str, int]) -> None:
     assert figures(member("m-1"), member("m-2"), **about) == {}
+
+
+@pytest.mark.parametrize(
+    ("library", "kicks"),
+    [
+        *((name, 1) for name in ("java", "kafka-streams", "librdkafka", "kafka-python", "counterpoise (kafka-python)")),
+        *((name, None) for name in ("aiokafka", "counterpoise (aiokafka)", "kafka-python or aiokafka")),
+        *((name, None) for name in ("franz-go", "kafka-go", "connect", "unknown")),
+    ],
+)
+def test_the_rebalance_timeout_of_other_libraries_is_not_the_time_between_polls(library: str, kicks: int | None) -> None:
+    """aiokafka's is its session timeout, by default: each crash would count."""
+    assert figures(member("m-1", library=library), member("m-2")).get("poll_kicks") == kicks
 
 
 def test_another_client_is_not_the_one_that_left() -> None:

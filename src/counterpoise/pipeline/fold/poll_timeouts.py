@@ -1,9 +1,9 @@
 """Poll timeouts: members that left because they did not poll within `max.poll.interval.ms`, and rejoined.
 
-A member's rebalance timeout in its record is that setting (Java, librdkafka, kafka-python and aiokafka send it). A member that
-leaves after no commit for that long, and rejoins, did not stop: it was removed. In a classic group it rejoins under a new id, so
-it counts if its client id joins again soon. Under KIP-848 a process keeps its member id as long as it runs, so it counts if its
-id joins again. It left at the time of its own record, because the next step may be much later.
+A member's rebalance timeout in its record is that setting, if its library is one of `_SENDERS`. A member that leaves after no
+commit for that long, and rejoins, did not stop: it was removed. In a classic group it rejoins under a new id, so it counts if its
+client id joins again soon. Under KIP-848, whose records do not show the library, a process keeps its member id as long as it
+runs, so it counts if its id joins again. It left at the time of its own record, because the next step may be much later.
 
 The state is O(members and recent departures): as soon as later records cannot change whether a departure counts, it is counted
 or dropped.
@@ -24,9 +24,12 @@ from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.scan.aggregation import NEVER
+from counterpoise.planning.client_libraries import COUNTERPOISE, JAVA, KAFKA_PYTHON, LIBRDKAFKA, STREAMS
 
 __all__ = ["PollTimeouts", "add_last_commits"]
 
+_SENDERS = frozenset({JAVA, STREAMS, LIBRDKAFKA, KAFKA_PYTHON, COUNTERPOISE[KAFKA_PYTHON]})
+"""Libraries whose rebalance timeout is `max.poll.interval.ms`; aiokafka, franz-go and others have a separate setting for it."""
 _BACK_MS = 60_000
 """A client that joins again within this time, or within its interval if that is longer, rejoined."""
 _BACK_BY_ID_MS = 7 * 86_400_000
@@ -120,6 +123,8 @@ class PollTimeouts:
         now: dict[str, _About] = {}
         for member in members:
             name = member["member_id"]
+            if member["library"] not in _SENDERS:
+                member = {**member, "rebalance_timeout_ms": None}
             now[name] = _merged(now.get(name) or self._about(name), member)
         self._generations = [self._generations[-1], now]
 
