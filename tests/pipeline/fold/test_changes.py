@@ -47,6 +47,12 @@ COOPERATIVE: dict[str, Any] = {"protocol_kind": "cooperative", "protocol": "coop
             "protocol cooperative, strategy cooperative-sticky",
         ),
         (step(timeout=600_000), "settings", "rebalance timeout ms 300000", "rebalance timeout ms 600000"),
+        (
+            step(**COOPERATIVE, timeout=600_000),
+            "protocol",
+            "protocol eager, strategy range, rebalance timeout ms 300000",
+            "protocol cooperative, strategy cooperative-sticky, rebalance timeout ms 600000",
+        ),
         (step(library="librdkafka"), "settings", "library java", "library librdkafka"),
         (step(n_static=4), "settings", "static members none", "static members all"),
         (step(7), "size", "members 4", "members 7"),
@@ -57,6 +63,13 @@ def test_a_state_that_lasts_is_a_change(new: dict[str, Any], kind: str, before: 
     assert (row["kind"], row["state_before"], row["state_after"]) == (kind, before, after)
     assert (row["began"], row["at"]) == (12 * HOUR, 12 * HOUR)
     assert [row[side]["seconds"] for side in ("before", "after")] == [12 * 3600] * 2
+
+
+def test_a_change_is_one_of_the_assignor_also_if_the_broker_used_its_default_before() -> None:
+    modern: dict[str, Any] = {"protocol_kind": "server", "protocol": None}
+    (row,) = rows((0, step(**modern)), (12 * HOUR, step(**modern | {"protocol": "range"}, timeout=600_000)))
+    assert row["kind"] == "strategy"
+    assert row["state_after"] == "rebalance timeout ms 600000, strategy range"
 
 
 @pytest.mark.parametrize(

@@ -242,12 +242,12 @@ def change_rows(of: Changes, group: str, until: int) -> Iterator[dict[str, Any]]
     for before, after in of.pairs(until):
         was, now = before.state, after.state
         names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
-        first = names[0]
+        resized = "members" in names
         sides = before.figures(until), after.figures(until)
         sure = certainty(*((one["rebalances"], one["seconds"]) for one in sides))
         yield {
             "group_id": group,
-            "kind": first if first in ("protocol", "strategy") else "size" if first == "members" else "settings",
+            "kind": "size" if resized else next((one for one in ("protocol", "strategy") if one in names), "settings"),
             "at": after.begin - 1,
             "began": before.until(until) + 1,
             "state_before": _SEVERAL.join(f"{name} {was.get(name, 'unknown')}" for name in names),
@@ -255,7 +255,7 @@ def change_rows(of: Changes, group: str, until: int) -> Iterator[dict[str, Any]]
             "before": sides[0],
             "after": sides[1],
             "certainty": sure,
-            "verdict": verdict_of("lag_mean" if first == "members" else "stopped_seconds_per_day", *sides, sure),
+            "verdict": verdict_of("lag_mean" if resized else "stopped_seconds_per_day", *sides, sure),
         }
 
 
