@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from counterpoise.pipeline.findings import findings_of
+from counterpoise.pipeline.findings.actions import parts_of
 from counterpoise.pipeline.findings.advice import advice
 from tests.pipeline.findings.test_findings import CASES, healthy, run
 
@@ -48,6 +49,44 @@ def test_another_assignor_of_the_broker_is_named_where_it_brings_one_for_that() 
     told = found("topic_skew", protocol="uniform", strategies=runs)
     assert "group.remote.assignor=range" in told
     assert "group.protocol=classic" not in told, "the clients' range is eager: it stops all"
+
+
+def test_a_way_back_is_lines_to_copy() -> None:
+    told = found("unbalanced", strategies=WORSE)
+    assert told.endswith(
+        "\n  group.protocol=classic"
+        "\n  java:\n    partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+        "\n  librdkafka:\n    partition.assignment.strategy=cooperative-sticky"
+    )
+
+
+@pytest.mark.parametrize("protocol", [None, "uniform"])
+def test_where_range_spreads_topics_as_well_the_broker_s_is_named_first(protocol: str | None) -> None:
+    loops = [run(name, "closed_loop") for name in ("cooperative-sticky", "range")]
+    runs = [run("observed", "replay", moved=12, revoked=12), *loops]
+    told = found("topic_skew", protocol=protocol, strategies=runs)
+    assert "range never had any topic more than 1 apart" in told
+    assert "\nthe broker has an assignor for that; every member with\n  group.remote.assignor=range" in told
+
+
+def test_members_that_the_broker_s_range_leaves_idle_are_not_stopped_but_given_partitions() -> None:
+    """Also if the classic protocol is predicted to stop longer."""
+    few = [run("observed", "replay", revoked=4, spread=2), run("range", "closed_loop", spread=2)]
+    runs = [*few, *(run(one, "closed_loop", revoked=40, seconds=900.0) for one in ("cooperative-sticky", "sticky"))]
+    about = {"members_now": 5, "partitions_now": 6, "spread_now": 2, "strategies": runs}
+    told = found("idle_members", protocol="range", **about)
+    assert "change the strategy\nthe broker has an assignor for that; every member with\n  group.remote.assignor=uniform" in told
+    assert "stop 2 members" not in told
+    assert "stop 2 members" in found("idle_members", protocol="uniform", **about)
+    row = healthy(**CASES["idle_members"] | BY_BROKER | {"protocol": "range"} | about)
+    assert [part["kind"] for part in parts_of(row, findings_of(row))] == ["switch_strategy"]
+
+
+@pytest.mark.parametrize("kind", ["failed_generations", "slow_leader"])
+def test_what_leaders_did_before_the_broker_assigned_asks_for_nothing(kind: str) -> None:
+    """Java refuses session.timeout.ms under KIP-848, and there is no leader to look at."""
+    row = healthy(**CASES[kind] | BY_BROKER | {"libraries": ["java"]})
+    assert list(findings_of(row)) == []
 
 
 def test_moves_are_said_of_as_many_generations_as_were_looked_at() -> None:

@@ -454,7 +454,7 @@ def test_a_group_whose_assignor_is_the_broker_is_advised_of_its_own_session_time
     modern = {"group_type": "consumer", "protocol_kind": "server", "libraries": None}
     (finding,) = findings_of(healthy(**CASES["static_membership"], **modern))
     assert "\n  group.instance.id=" in finding.action
-    assert "--entity-type groups" in finding.action
+    assert "\n  kafka-configs --bootstrap-server <broker> --alter --entity-type groups" in finding.action
     assert "\n  session.timeout.ms" not in finding.action
     share = modern | {"group_type": "share", "protocol_type": "share"}
     assert list(findings_of(healthy(**CASES["static_membership"], **share))) == []

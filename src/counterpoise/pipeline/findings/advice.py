@@ -193,7 +193,7 @@ def change_notes(row: Row, target: str | None = None) -> list[Note]:
     target = target or classic
     if by_broker(row):
         # KIP-848 records do not show the client library; these two libraries support KIP-848.
-        lines = [f"{config_lines(library, [classic])} ({library})" for library in (JAVA, LIBRDKAFKA)] if classic else ()
+        lines = [f"{library}:\n    {config_lines(library, [classic])}" for library in (JAVA, LIBRDKAFKA)] if classic else ()
         text = _broker_lines(row, lines, by_topic=target == "range")
         return [Note("KIP-848", 1, text)] if text else []
     if target is None:

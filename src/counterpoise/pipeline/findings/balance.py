@@ -7,6 +7,7 @@ from typing import Any
 
 from counterpoise.pipeline.findings.advice import (
     COOPERATIVE,
+    STICKY,
     assigned_by,
     by_broker,
     change_lines,
@@ -29,7 +30,9 @@ def idle_members(row: Row) -> Finding | None:
     if not idle or not partitions:
         return None
     runs = {run["strategy"]: run for run in row["strategies"] or () if run["mode"] == "closed_loop"}
-    other = runs.get(suggested_strategy(row) or "")
+    # The broker's range leaves members without a partition that its other assignor, which is sticky, gives some.
+    better = suggested_strategy(row) or (STICKY if by_broker(row) and row["protocol"] == "range" else None)
+    other = runs.get(better or "")
     skewed = members <= partitions and other is not None and other["spread_peak"] < (row["spread_now"] or 0)
     names = ", ".join(row["idle_clients"][:5])
     if skewed:
@@ -52,7 +55,7 @@ def idle_members(row: Row) -> Finding | None:
         {"idle": idle, "members": members, "partitions": partitions},
         row["generation_now"],
         row["last_ts"],
-        suggested_strategy(row) if skewed else None,
+        better if skewed else None,
     )
 
 
@@ -94,7 +97,8 @@ def topic_skew(row: Row) -> Finding | None:
         return None
     worst, n = skewed[0], row["n_skewed_topics"]
     topic = worst["most"] - worst["fewest"]
-    best = min(runs, key=lambda run: (run["topic_spread_peak"], run["strategy"] != COOPERATIVE, run["strategy"]))
+    first = "range" if by_broker(row) else COOPERATIVE
+    best = min(runs, key=lambda run: (run["topic_spread_peak"], run["strategy"] != first, run["strategy"]))
     reachable, suggested = best["topic_spread_peak"], best["strategy"]
     if topic - reachable < 2:
         return None

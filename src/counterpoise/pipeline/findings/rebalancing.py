@@ -128,7 +128,7 @@ def _silence(row: Row) -> str:
 def failed_generations(row: Row) -> Finding | None:
     """Generations without an assignment: their number was skipped."""
     failed = row["failed_generations"] or 0
-    if failed <= 0:
+    if failed <= 0 or _broker_assigns(row):
         return None
     share = failed / (failed + (row["generations"] or 0))
     return Finding(
@@ -150,7 +150,7 @@ def failed_generations(row: Row) -> Finding | None:
 def slow_leader(row: Row) -> Finding | None:
     """A leader that takes long to assign, while all members wait."""
     worst, usual = row["sync_latency_ms_max"] or 0, row["sync_latency_ms_p50"] or 0.0
-    if worst < _SLOW_MS:
+    if worst < _SLOW_MS or _broker_assigns(row):
         return None
     return Finding(
         "slow_leader",
@@ -166,6 +166,11 @@ def slow_leader(row: Row) -> Finding | None:
         row["sync_latency_generation"],
         row["sync_latency_ts"],
     )
+
+
+def _broker_assigns(row: Row) -> bool:
+    """Whether the broker assigns by now."""
+    return bool(row["protocol_kind"] == "server")
 
 
 def _without_leader(row: Row) -> str:
@@ -212,7 +217,8 @@ def static_lines(row: Row) -> str:
     if row["group_type"] != "consumer":
         return setting_lines(row["libraries"], {**instance, "session.timeout.ms": session})
     line = (
-        f"  kafka-configs --alter --entity-type groups --entity-name <group> --add-config consumer.session.timeout.ms={session}"
+        "  kafka-configs --bootstrap-server <broker> --alter --entity-type groups --entity-name <group> "
+        f"--add-config consumer.session.timeout.ms={session}"
     )
     return f"{setting_lines(row['libraries'], instance)}\nand on the broker\n{line}"
 
