@@ -301,6 +301,12 @@ def test_more_partitions_are_advised_only_if_there_are_fewer_than_members() -> N
     assert ["kafka-topics" in one.action for one in (few, enough)] == [True, False]
 
 
+@pytest.mark.parametrize("streams", [{"group_type": "streams", "protocol": None}, {"protocol": "stream"}])
+def test_members_of_kafka_streams_without_an_active_task_are_not_called_idle(streams: dict[str, Any]) -> None:
+    """They may have standby tasks, which are not recorded as an assignment."""
+    assert list(findings_of(healthy(**CASES["idle_members"] | streams))) == []
+
+
 def test_of_an_unbalanced_group_it_is_said_that_its_own_strategy_does_better_here() -> None:
     for names, told in ((("range",), "counterpoise's range never"), (("range", "sticky"), "another strategy never")):
         runs = [run("observed", "replay"), *(run(name, "closed_loop") for name in names)]

@@ -27,7 +27,8 @@ __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_move
 def idle_members(row: Row) -> Finding | None:
     """Members without partitions."""
     idle, members, partitions = row["idle_now"] or 0, row["members_now"] or 0, row["partitions_now"] or 0
-    if not idle or not partitions:
+    streams = row["group_type"] == "streams" or row["protocol"] == "stream"
+    if not idle or not partitions or streams:  # Records of Kafka Streams do not show standby tasks.
         return None
     runs = {run["strategy"]: run for run in row["strategies"] or () if run["mode"] == "closed_loop"}
     # The broker's range leaves members without a partition that its other assignor, which is sticky, gives some.
