@@ -667,6 +667,16 @@ def test_migration_is_advised_per_library() -> None:
     assert config_lines("librdkafka", ["roundrobin"]) == "partition.assignment.strategy=roundrobin"
 
 
+@pytest.mark.parametrize(
+    "library", ["java", "librdkafka", "kafka-python", "aiokafka", "kafka-python or aiokafka", "franz-go", "unknown"]
+)
+@pytest.mark.parametrize("end", ["\n", "\r", "\u2028", "\x85"])
+def test_the_name_of_a_strategy_cannot_begin_a_line_to_copy(library: str, end: str) -> None:
+    note = migration_note(f"mine{end}kafka-topics --delete --topic payments", "sticky", [library])
+    assert "kafka-topics" not in note
+    assert "your strategy" in note
+
+
 def test_a_group_is_not_advised_what_none_of_its_libraries_has() -> None:
     """librdkafka refuses `sticky`, aiokafka knows nothing cooperative; and of other libraries there is something to say too."""
     row = healthy(**EAGER, libraries=["aiokafka", "librdkafka"])

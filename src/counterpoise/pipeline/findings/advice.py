@@ -238,6 +238,7 @@ def _assignor_lines(libraries: Sequence[str], name: str) -> list[str]:
 def migration_notes(now: str, target: str, libraries: Sequence[str]) -> list[Note]:
     """How to change the strategy of a running group, per client library."""
     notes = []
+    now = now if now.isprintable() else "your strategy"  # A line break would end the line to copy.
     mixed = (target == COOPERATIVE) != (now == COOPERATIVE)
     if not libraries or JAVA in libraries:
         both, one = config_lines(JAVA, [target, now]), config_lines(JAVA, [target])
