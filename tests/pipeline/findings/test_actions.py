@@ -240,6 +240,18 @@ def test_groups_of_brokers_and_of_libraries_without_a_common_strategy_are_in_one
     assert "use one client library for all members first" in lines["aiokafka, librdkafka"]
 
 
+def test_a_group_that_uses_the_broker_s_default_is_not_said_to_leave_a_library_s_version() -> None:
+    skewed = CASES["topic_skew"] | {"group_type": "consumer", "protocol_kind": "server", "protocol": None, "libraries": None}
+    runs = [run("observed", "replay"), run("range", "closed_loop")]
+    (one,) = actions([healthy(**skewed | {"strategies": runs})])
+    assert one["title"] == "Switch 1 group from the broker's default to another assignor"
+
+
+def test_moves_that_are_less_than_one_a_day_are_counted_in_all() -> None:
+    (one,) = actions([healthy(**CASES["needless_moves"] | {"needless_moves": 4, "rebalances_per_day": 0.25})])
+    assert one["saves"] == "saves 4 needless moves"
+
+
 def test_only_rebalances_of_restarts_are_avoided_and_late_polls_are_not_counted_twice() -> None:
     """Five restarts of two clients at a time; a late poll that is back within a minute is a restart, too."""
     restarted = CASES["static_membership"] | {"restart_rebalances": 3, "rebalances": 9}

@@ -257,8 +257,11 @@ def _action(parts: Sequence[Part], stopped: float) -> dict[str, Any]:
 
 
 def _switch_title(listed: Sequence[Part]) -> str:
-    now = Counter(_OWN if part["now"] == part["target"] else part["now"] for part in listed)
-    names = [name or "an unknown one" for name, _ in sorted(now.items(), key=lambda item: (-item[1], item[0]))]
+    now: Counter[str] = Counter()
+    for part in listed:
+        name = part["now"] or ("the broker's default" if part["by_broker"] else "an unknown one")
+        now[_OWN if name == part["target"] else name] += 1
+    names = [name for name, _ in sorted(now.items(), key=lambda item: (-item[1], item[0]))]
     more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
     before = " or ".join(names[:_NAMED] + more)
     goals = {part["target"] or (_OTHER if part["by_broker"] else _ONE) for part in listed}
@@ -269,10 +272,11 @@ def _switch_title(listed: Sequence[Part]) -> str:
 def _saves(kind: str, sums: Mapping[str, float], per_day: float | None, stopped: float) -> str:
     """What an action saves, in words: seconds, moves and rebalances; then what its findings count, and lost records."""
     saved, estimated, moves, rebalances = (round(sums[name]) for name in _SAVED[:4])
+    daily = round(per_day or 0)
     words = (
         (saved, f"{grouped(saved)} of {grouped(round(stopped))} stopped partition-seconds"),
         (estimated, f"about {grouped(estimated)} {'more' if saved else 'partition-seconds'}, estimated"),
-        (moves, f"{grouped(round(per_day))} needless moves a day" if per_day else times(moves, "needless moves")),
+        (moves, f"{grouped(daily)} needless moves a day" if daily else times(moves, "needless moves")),
         (rebalances, f"up to {times(rebalances, 'rebalances')}"),
     )
     text = "; ".join(text for known, text in words if known)
