@@ -39,7 +39,7 @@ Run = list[Any]
 
 
 class StrategyFigures:
-    """One group's figures, of runs by protocol; restored from `state` if given."""
+    """One group's figures, of runs by protocol or the broker; restored from `state` if given."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.runs: dict[tuple[str, str, str], Run] = {}
@@ -119,8 +119,9 @@ class StrategyFigures:
 
 def add_metrics(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
     """Add rows with `METRICS_COLUMNS`, all of each generation, to the figures of their groups."""
-    by_broker = pc.cast(pc.equal(rows["protocol_kind"], "server"), pa.string())
-    rows = rows.append_column("by", pc.binary_join_element_wise(by_broker, pc.fill_null(rows["protocol"], ""), "/"))
+    # What KIP-848 members request may change with each of them, while the broker assigns as before.
+    by_broker = pc.equal(rows["protocol_kind"], "server")
+    rows = rows.append_column("by", pc.if_else(by_broker, "the broker", pc.fill_null(rows["protocol"], "")))
     # Ratios in whole millionths, so that their order does not matter.
     whole = pc.cast(pc.floor(pc.add(pc.multiply(rows["makespan_ratio"], float(_MILLION)), 0.5)), pa.int64())
     table = rows.append_column("millionths", whole)
