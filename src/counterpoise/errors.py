@@ -117,11 +117,11 @@ class ScenarioError(CounterpoiseError):
 
 
 class SourceError(CounterpoiseError):
-    """A live cluster that cannot be asked, or answers only in part; `passing`: it may answer later, with nothing changed."""
+    """A live cluster that cannot be asked, or answers only in part; `transient`: it may answer later."""
 
-    def __init__(self, words: str, *, passing: bool = False) -> None:
+    def __init__(self, words: str, *, transient: bool = False) -> None:
         super().__init__(words)
-        self.passing = passing
+        self.transient = transient
 
 
 class HostError(CounterpoiseError):

@@ -155,7 +155,7 @@ def test_it_is_stopped_while_it_records_what_there_is(
     ("error", "exit_code"),
     [
         (CaptureError("it was truncated"), 2),
-        (SourceError("b:1 does not answer", passing=True), 3),
+        (SourceError("b:1 does not answer", transient=True), 3),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), 3),
         (KeyError("a fault"), 3),
     ],

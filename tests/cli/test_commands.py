@@ -259,7 +259,7 @@ def test_an_empty_place_is_wrong_use_and_not_the_working_folder(words: list[str]
 def test_what_kafkas_tool_says_instead_of_a_table_is_repeated(text: str) -> None:
     result = run("plan", "-", stdin=text)
     assert result.exit_code == 2
-    assert f"neither JSON nor a table of kafka-consumer-groups --describe: {text.strip()!r}" in result.stderr
+    assert f"no JSON, and no table of kafka-consumer-groups --describe: {text.strip()!r}" in result.stderr
 
 
 @pytest.mark.parametrize(("column", "line"), [("PARTITION", "g  t  x  1  2  1  c1  h  c"), ("LAG", "g  t  0  1  2  x  c1  h  c")])

@@ -251,6 +251,16 @@ def test_an_error_of_one_callback_leaves_out_none_of_the_others(module: str) -> 
         asyncio.run(rebalance(calls, listener, [0], [1]))
     assert calls.seen[-3:] == [("lost", [0]), ("seek", 1, 101), ("gained", [1])]
 
+    def begins(each: Any) -> int:
+        if each.partition == 2:
+            raise OSError("disk full")
+        return int(100 + each.partition)
+
+    listener._on_lost, listener._start = told, begins
+    with pytest.raises(OSError, match="disk full"):
+        asyncio.run(rebalance(calls, listener, [1], [2, 3]))
+    assert calls.seen[-2:] == [("seek", 3, 103), ("gained", [2, 3])]
+
 
 def test_on_aiokafka_a_changed_subscription_commits_what_it_takes_away() -> None:
     """`AIOKafkaConsumer.commit` refuses: it knows only the new subscription, to which nothing is assigned yet."""

@@ -131,9 +131,12 @@ class _LazyGroup(click.Group):
 
 
 def exit_code_of(error: BaseException | None) -> int:
-    """The exit code: 3 if an error that may pass is in its chain of causes, of a cluster or of the system; else 2."""
+    """The exit code: 3 if the error or a cause is transient (see `SourceError`) or a fault of the system; else 2.
+
+    Refused logins and paths that cannot be used are no such faults.
+    """
     while error is not None and not isinstance(error, OSError):
-        if isinstance(error, SourceError) and error.passing:
+        if isinstance(error, SourceError) and error.transient:
             return 3
         error = error.__cause__
     return 2 if error is None or error.errno in _WRONG_PLACE or _REFUSED.search(str(error)) else 3
@@ -151,6 +154,6 @@ def _drop_the_rest() -> None:
 def app(debug: bool) -> None:
     """Who gets which partition in a Kafka consumer group: planned, proven, audited.
 
-    Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input, 3 what may pass (a full disk, a broker that does
+    Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input, 3 temporary faults (a full disk, a broker that does
     not answer) or a fault to report, 130 interrupted, 141 the reader of the output has ended.
     """

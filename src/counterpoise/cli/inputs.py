@@ -139,7 +139,7 @@ def read_snapshots(path: str) -> list[Group]:
         raise SnapshotError(f"{path}: empty; a snapshot is a JSON object with topics and members")
     is_table = looks_like_describe(text)
     if not is_table and text.lstrip()[0] not in "{[":
-        raise SnapshotError(f"{path}: neither JSON nor a table of kafka-consumer-groups --describe: {text.strip()[:200]!r}")
+        raise SnapshotError(f"{path}: no JSON, and no table of kafka-consumer-groups --describe: {text.strip()[:200]!r}")
     try:
         if is_table:
             read = [(Group(**parts), unknown_lags) for parts, unknown_lags in parts_and_unknown_lags(text)]

@@ -12,7 +12,7 @@ from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr
 
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["AWAY", "GRACE_S", "NOT_NOW", "REFUSALS", "AdminRequests", "cause_of", "passes", "racks_of", "reason_of"]
+__all__ = ["AWAY", "GRACE_S", "NOT_NOW", "REFUSALS", "AdminRequests", "cause_of", "is_transient", "racks_of", "reason_of"]
 
 BATCH = 5_000
 """Partitions per ListOffsets request: brokers answer these in well under a second."""
@@ -23,7 +23,7 @@ NOT_NOW = (
     *(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT),
     *(KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
 )
-"""Errors of brokers that pass with nothing changed."""
+"""Errors of brokers that go away by themselves."""
 GRACE_S = 5.0
 """Seconds to wait for an answer after the time-out of its request, at which librdkafka itself answers with an error."""
 _OFFSETS: Any = _OffsetSpec
@@ -80,8 +80,8 @@ def cause_of(error: Exception) -> Any:
     return next(iter(error.args), "no answer")
 
 
-def passes(cause: Any) -> bool:
-    """Whether what `cause_of` returned may pass with nothing changed; a refused certificate has the code of a lost connection."""
+def is_transient(cause: Any) -> bool:
+    """Whether the error may go away by itself. Errors of TLS do not, but librdkafka gives them the code of a lost connection."""
     return not isinstance(cause, KafkaError) or (cause.code() in (*AWAY, *NOT_NOW) and "SSL" not in cause.str())
 
 

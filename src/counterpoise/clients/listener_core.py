@@ -97,7 +97,7 @@ class ListenerCore:
         failed: Exception | None = None
         for step in (
             partial(self._call, self._on_lost, lost),
-            partial(self._begin, {*now, *gained}),
+            *(partial(self._begin, each) for each in sorted({*now, *gained})),
             partial(self._call, self._on_gained, gained),
         ):
             try:
@@ -107,11 +107,10 @@ class ListenerCore:
         if failed is not None:
             raise failed
 
-    async def _begin(self, partitions: Iterable[Any]) -> None:
-        for each in sorted(partitions):
-            offset = None if self._start is None else self._start(each)
-            if offset is not None:
-                self._consumer.seek(each, offset)
+    async def _begin(self, partition: Any) -> None:
+        offset = None if self._start is None else self._start(partition)
+        if offset is not None:
+            self._consumer.seek(partition, offset)
 
     async def _committed(self, offsets: dict[Any, Any]) -> bool:
         """Commit; False when the coordinator says that this member no longer owns them."""

@@ -24,7 +24,7 @@ try:
 except ImportError:
     raise MissingExtraError(f"reading a live group needs confluent-kafka: {pip_install('live')}") from None
 
-from counterpoise.clients.admin_requests import GRACE_S, REFUSALS, AdminRequests, cause_of, passes, racks_of, reason_of
+from counterpoise.clients.admin_requests import GRACE_S, REFUSALS, AdminRequests, cause_of, is_transient, racks_of, reason_of
 
 __all__ = ["LiveGroup", "PartitionState", "read_live_group"]
 
@@ -138,7 +138,7 @@ class _Reader:
                 f"--allow-principal User:NAME --operation Describe --group {group_id} --topic '*')"
             )
             words = f"{self._where}: group {group_id}: cannot be described ({reason_of(error)}); {advice}"
-            raise SourceError(words, passing=passes(cause)) from None
+            raise SourceError(words, transient=is_transient(cause)) from None
         if found.state.name == "DEAD":  # what older brokers answer
             raise SourceError(none_such)
         return found
@@ -150,7 +150,7 @@ class _Reader:
             found = future.result(self._timeout + GRACE_S)
         except REFUSALS as error:
             words = f"{self._where}: group {group_id}: committed offsets cannot be read: {reason_of(error)}"
-            raise SourceError(words, passing=passes(cause_of(error))) from None
+            raise SourceError(words, transient=is_transient(cause_of(error))) from None
         for at in found.topic_partitions:
             if at.error is not None:
                 self.uncommitted.add((at.topic, at.partition))

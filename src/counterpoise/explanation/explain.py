@@ -93,7 +93,7 @@ def _moved(facts: Facts, names: Sequence[str]) -> str:
 
 
 def _for_lag(facts: Facts, behind: Behind) -> bool:
-    """Counts did not ask for it: one fewer would be no better balanced, or the old owner has all it may keep and lag fell."""
+    """Whether it moved for lag: one partition less would not balance the old owner, or it has all it may keep and a lag fell."""
     old, new = facts.keeper, facts.target
     no_better = facts.marginal.following[old] <= facts.marginal.last[new]
     return bool(no_better or (facts.claimed[old] <= facts.load[old] and behind.relieved))

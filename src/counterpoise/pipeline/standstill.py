@@ -25,8 +25,8 @@ def with_standstill(row: Row, n_protocols: int = 1) -> list[dict[str, Any]] | No
     """The `strategies` of a row of `group_report` with their `stopped_seconds`, in partition-seconds.
 
     Null in three cases: no stop of a known time was observed; partitions that stay stop too while their cooperative members join,
-    because commits of an owner that stays show no stop; the group had 2 protocols (`n_protocols`), because runs are those of
-    the present one and stops of both. The observed run has the observed seconds.
+    because commits of an owner that stays show no stop; the group had several protocols (`n_protocols`), because runs are those
+    of the present one and stops of all. The observed run has the observed seconds.
     """
     runs: list[Row] | None = row["strategies"]
     if runs is None:

@@ -138,7 +138,7 @@ def _event_faults(event: Event, duration: float, topics: set[str]) -> Iterator[s
 
 
 def _member_name_faults(members: Sequence[MemberGroup], events: Sequence[Event]) -> Iterator[str]:
-    """Members are those of the start, and from a `scale` on those that it adds."""
+    """Yield a message for each event that names a member that does not exist at that time."""
     groups = {group.name: group for group in members}
     names = {*groups, *(name for group in members for name in group.names())}
     for at, event in sorted(enumerate(events), key=lambda pair: pair[1].at):

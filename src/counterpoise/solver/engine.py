@@ -57,7 +57,7 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
 class Prepared:
     """The solver for one group: members, topics and subscriptions are fixed, and `plan` takes the group with any claims."""
 
-    # With ``history="ignore"`` claims are ignored in this call
+    # plan(problem, history=...): `history` replaces that of `prepare`; only "ignore" is possible
     plan: Callable[..., Int32]
     # Whether `plan` gives the same owners without the claims that it does not keep; so it is if subscriptions are equal
     depends_on_kept: bool

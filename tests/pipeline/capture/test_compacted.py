@@ -12,16 +12,19 @@ import pytest
 
 from counterpoise.pipeline.capture import recorder, recording
 from counterpoise.pipeline.capture.columns import in_batches
-from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.recorder import Recorder
 from counterpoise.pipeline.capture.recording import Schedule
 from counterpoise.pipeline.capture.sampler import Sample
 from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.pipeline.fold.group_state import GroupState
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state
+from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.wire.offsets_topic.keys import GroupKey, RecordType, encode_key
 from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
 from tests.pipeline.in_process import audited_in_process
+from tests.pipeline.rows import generation, member
 
 PARTITION = ("__consumer_offsets", 0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -102,15 +105,39 @@ def test_records_compacted_between_two_runs_are_a_gap_and_no_failed_generations(
 
 
 def test_ranges_of_later_runs_are_added_and_one_that_is_read_again_is_not(topic: Topic, tmp_path: Path) -> None:
-    """A run that was killed before it wrote its records notes the same range, or a longer one."""
+    """One missing offset is taken for the marker of a transaction. A run after a kill notes the same range, or a longer one."""
     topic.generations, topic.end = {0: 1}, 1
     record(tmp_path)
     topic.generations, topic.end = {5: 2, 6: 3, 9: 4}, 10
     assert record(tmp_path)["gaps"] == [[0, 1, 9]]
-    topic.generations, topic.end = {10: 5, 12: 6}, 13
-    assert record(tmp_path)["gaps"] == [[0, 1, 9], [0, 11, 12]]
-    recorder_again = Recorder(Settings({"bootstrap.servers": "nowhere:1"}), tmp_path, Schedule())
-    folder = CaptureFolder(tmp_path)
-    with folder.held():
-        recorder_again._add_gap(folder, 0, 11, 14)
-        assert folder.about["gaps"] == [[0, 1, 9], [0, 11, 14]]
+    topic.generations, topic.end = {10: 5, 12: 6, 15: 7}, 16
+    assert record(tmp_path)["gaps"] == [[0, 1, 9], [0, 13, 15]]
+    topic.generations, topic.end = {17: 8}, 18
+    assert len(record(tmp_path)["gaps"]) == 2
+    assert recorder._with_gap([[0, 1, 9], [0, 13, 15]], 0, 13, 17) == [[0, 1, 9], [0, 13, 17]]
+
+
+def test_after_a_first_run_that_was_killed_the_same_holds_beyond_its_end(topic: Topic, tmp_path: Path) -> None:
+    """What is missing below that end is counted as before the recording."""
+    topic.generations, topic.end = {at: at for at in range(1, 6)}, 6
+    record(tmp_path)
+    about = json.loads((tmp_path / "capture.json").read_text())
+    (tmp_path / "capture.json").write_text(
+        json.dumps({k: v for k, v in about.items() if k not in ("missing_before", "complete")})
+    )
+    topic.generations, topic.end = {41: 41, 42: 42}, 43
+    told = record(tmp_path)
+    assert (told["gaps"], told["missing_before"]) == ([[0, 6, 41]], 1)
+
+
+def test_a_gap_that_is_known_only_at_the_next_update_is_seen_by_it() -> None:
+    """The offset before it is in the saved state, although there was no gap then."""
+    state = None
+    for rows, gaps in (
+        (generation(1, member("a-1", {"t": [0]})), ()),
+        (generation(9, member("a-2", {"t": [0]})), ((0, 0, 1 << 40),)),
+    ):
+        group = GroupState("g", (), Plans(), lambda *_: None, state)
+        steps = list(group.feed([rows], {}, gaps))
+        state = decode_state(encode_state(group.state))
+    assert [(step["generation"], step["missed_generations"]) for step in steps] == [(9, None)]

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from counterpoise.clients.admin_requests import AWAY, REFUSALS, AdminRequests, cause_of, passes, racks_of
+from counterpoise.clients.admin_requests import AWAY, REFUSALS, AdminRequests, cause_of, is_transient, racks_of
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.settings import Settings
@@ -172,10 +172,10 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
         return SourceError(f"{what}: there is no such topic at {where}{hint}")
     if code in (*AWAY, KafkaError._SSL):  # noqa: SLF001
         away = f"{where} does not answer ({words}); check the address, the listener and its security"
-        return SourceError(away, passing=passes(error))
+        return SourceError(away, transient=is_transient(error))
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
         return SourceError(f"{where} refuses the login ({words}); check user, password and mechanism")
-    return SourceError(f"{what}: {words}", passing=passes(error))
+    return SourceError(f"{what}: {words}", transient=is_transient(error))
 
 
 def hidden_tails(stable: dict[Partition, int], end: dict[Partition, int]) -> list[Tail]:

@@ -23,7 +23,7 @@ from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["ARROW", "COMMITTED", "PASSING", "PATIENCE_S", "open_consumer", "read_range", "split_events", "to_batch"]
+__all__ = ["ARROW", "COMMITTED", "PATIENCE_S", "TRANSIENT", "open_consumer", "read_range", "split_events", "to_batch"]
 
 COMMITTED = "read_committed"
 BATCH = 10_000
@@ -111,7 +111,7 @@ def read_range(
                 raise SourceError(
                     f"{partition[0]} partition {partition[1]}: no record for {PATIENCE_S:.0f} s; offset {end} not reached. "
                     "Is the partition's leader up?",
-                    passing=True,
+                    transient=True,
                 )
     finally:
         consumer.close()
@@ -133,12 +133,12 @@ def _at_end(consumer: Any, events: Sequence[Any], partition: Partition, end: int
             if first >= end or last < end:
                 return True
             consumer.assign([TopicPartition(*partition, first)])
-        elif not error.retriable() and error.code() not in PASSING:
+        elif not error.retriable() and error.code() not in TRANSIENT:
             raise source_error(error, partition[0], settings)
     return False
 
 
 _IGNORED = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
 """librdkafka looks up the coordinator of its group.id even if it joins no group: no right to that group is needed."""
-PASSING = (*AWAY, *NOT_NOW, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001
-"""Transient errors of brokers, after which readers wait."""
+TRANSIENT = (*AWAY, *NOT_NOW, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001
+"""Errors, with or without an answer of a broker, after which readers wait and try again."""

@@ -198,8 +198,9 @@ class Missing:
     """What a recording lacks, by its ``capture.json``."""
 
     notes: tuple[str, ...] = ()  # Sentences on it
-    faults: tuple[str, ...] = ()  # Faults of polls, which name groups and topics
-    gaps: tuple[tuple[int, int, int], ...] = ()  # Log partition, and the first offset in and after each range that has holes
+    faults: tuple[str, ...] = ()  # Faults of polls: they name groups and topics, so hashed audits leave them out
+    # Partition of the offsets topic, first offset, and the offset after the last, of each range in which offsets are missing
+    gaps: tuple[tuple[int, int, int], ...] = ()
 
 
 def missing_of(folder: str | Path | None) -> Missing:

@@ -43,6 +43,7 @@ class Poller(Recording):
         self._every = every
         self._history = PolledHistory()
         self._topic_ids: dict[str, bytes] = {}
+        self._without_id: set[str] = set()  # topics that samples do not show, such as those without a right to describe them
         self._next = self._polls = self._rebalancing = 0
 
     def run(self, *, follow: bool) -> Status:
@@ -97,8 +98,9 @@ class Poller(Recording):
             raise nothing_visible(self._cluster)
         with_ids = [group.members for group in poll.groups if group.modern and group.stable]
         assigned = {topic for members in with_ids for member in members for topic, _ in member.assigned}
-        if not assigned <= self._topic_ids.keys():  # without the id of a new topic its partitions would be missing
+        if not assigned <= self._topic_ids.keys() | self._without_id:  # without its id a new topic's partitions would be missing
             self._sample(folder)
+            self._without_id = assigned - self._topic_ids.keys()
         now_ms = time.time_ns() // 1_000_000
         changes = self._history.changes(poll.groups, self._topic_ids, now_ms)
         changes += self._history.deletions(poll.names) if poll.names is not None else []

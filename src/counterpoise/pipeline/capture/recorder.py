@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text, source_error
-from counterpoise.pipeline.capture.fetch import PASSING, PATIENCE_S, open_consumer, split_events, to_batch
+from counterpoise.pipeline.capture.fetch import PATIENCE_S, TRANSIENT, open_consumer, split_events, to_batch
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.positions import from_json, to_json
 from counterpoise.pipeline.capture.recording import Recording, Schedule, Status
@@ -44,9 +44,9 @@ class Recorder(Recording):
         super().__init__(settings, out, schedule, report)
         self._at: dict[Partition, int] = {}
         self._goal: dict[Partition, int] = {}
-        # What this run must catch up with after the last one, and the first offset there that is gone: per partition
-        self._catching_up: dict[Partition, int] = {}
-        self._gone: dict[Partition, int] = {}
+        # Per partition: where this run has caught up with what was written since the last one, and the first offset missing there
+        self._catching_up: dict[Partition, tuple[int, int]] = {}
+        self._gaps: dict[Partition, tuple[int, int]] = {}
         self._groups: set[bytes] = set()
 
     def run(self, *, follow: bool) -> Status:
@@ -92,11 +92,13 @@ class Recorder(Recording):
             raise SourceError(
                 f"{OFFSETS_TOPIC}: partition {unread[0][1]} has no leader, so its groups cannot be recorded; try again when it "
                 "has one (kafka-topics --describe --unavailable-partitions)",
-                passing=True,
+                transient=True,
             )
         written = from_json(folder.records.state)
         self._at = {**start, **written}
-        self._catching_up = {one: self._goal[one] for one in written if "missing_before" in folder.about}
+        # `_count_missing` counts what is missing below the ends of the log at the first run.
+        counted = {} if "missing_before" in folder.about else folder.about.get("log_end", {})
+        self._catching_up = {one: (int(counted.get(str(one[1]), 0)), self._goal[one]) for one in written}
         ahead = [partition for partition, at in self._at.items() if at > now.log_end.get(partition, at)]
         if ahead:
             raise CaptureError(
@@ -137,7 +139,7 @@ class Recorder(Recording):
                 return
             if sampler is None and moment - received > PATIENCE_S:
                 words = f"nothing came for {PATIENCE_S:.0f} s; {self.status.trouble or 'is every leader up?'}"
-                raise SourceError(words, passing=True)
+                raise SourceError(words, transient=True)
             if sampler is not None:
                 end = self._samples(folder, consumer, sampler, end)
             size, count = (sum(sizes) for sizes in ((one.nbytes for one in self._pending), map(len, self._pending)))
@@ -158,7 +160,7 @@ class Recorder(Recording):
             parts, offsets = batch["partition"].to_numpy(), batch["offset"].to_numpy()
             for index in np.unique(parts).tolist():
                 mine = offsets[parts == index]
-                self._note_gap(folder, (OFFSETS_TOPIC, index), mine)
+                self._note_gap((OFFSETS_TOPIC, index), mine)
                 self._advance((OFFSETS_TOPIC, index), int(mine.max()) + 1)
             self._groups |= _groups_of(batch)
             self.status.groups = len(self._groups)
@@ -167,11 +169,11 @@ class Recorder(Recording):
             error: Any = event.error()
             partition = (OFFSETS_TOPIC, event.partition())
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                self._note_gap(folder, partition, np.array([event.offset()]))
+                self._note_gap(partition, np.array([event.offset()]))
                 self._advance(partition, event.offset())
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 self._skip(folder, consumer, partition)
-            elif error.retriable() or error.code() in PASSING:
+            elif error.retriable() or error.code() in TRANSIENT:
                 self.status.trouble = f"waiting for {self._settings['bootstrap.servers']}"
             else:
                 raise source_error(error, OFFSETS_TOPIC, self._settings)
@@ -181,22 +183,25 @@ class Recorder(Recording):
         self.status.passed += max(0, to - self._at[partition])
         self._at[partition] = max(self._at[partition], to)
 
-    def _note_gap(self, folder: CaptureFolder, partition: Partition, there: Int64) -> None:
-        """Note the offsets between the last run and the start of this one that are gone: one range, which may have records.
+    def _note_gap(self, partition: Partition, there: Int64) -> None:
+        """Note offsets that are missing between the end of the last run and the start of this one.
 
-        `there` are the next offsets of the partition that there are. Later offsets are not yet compacted when they are read.
+        They are one range, from the first to the last that is missing, so it may have others. `there` are the offsets that were
+        read, ascending. Offsets written later are not looked at: compaction has not reached them yet. A single missing offset is
+        taken for the marker of a transaction.
         """
-        at, goal = self._at[partition], self._catching_up.get(partition, 0)
-        before = np.append(at, there[:-1] + 1)
-        holes = np.flatnonzero((there > before) & (before < goal))
+        least, goal = self._catching_up.get(partition, (0, 0))
+        before = np.maximum(np.append(self._at[partition], there[:-1] + 1), least)
+        holes = np.flatnonzero((there > before + 1) & (before < goal))
         if len(holes):
-            first = self._gone.setdefault(partition, int(before[holes[0]]))
-            self._add_gap(folder, partition[1], first, min(int(there[holes[-1]]), goal))
+            first, _ = self._gaps.get(partition, (int(before[holes[0]]), 0))
+            self._gaps[partition] = first, min(int(there[holes[-1]]), goal)
 
-    def _add_gap(self, folder: CaptureFolder, index: int, first: int, after: int) -> None:
-        """Add a range of offsets that are gone, in place of those that it covers."""
-        gaps = [one for one in folder.about.get("gaps", ()) if not (one[0] == index and first <= one[1] and one[2] <= after)]
-        folder.update_about(gaps=[*gaps, [index, first, after]])
+    def _facts(self, folder: CaptureFolder) -> dict[str, Any]:
+        known = gaps = folder.about.get("gaps", [])
+        for (_, index), (first, after) in self._gaps.items():
+            gaps = _with_gap(gaps, index, first, after)
+        return {} if gaps == known else {"gaps": gaps}
 
     def _skip(self, folder: CaptureFolder, consumer: Any, partition: Partition) -> None:
         first, last = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=30)
@@ -205,7 +210,7 @@ class Recorder(Recording):
             raise CaptureError(
                 f"{self._out}: partition {partition[1]} now ends at {last}, before position {at}: it was truncated or recreated"
             )
-        self._add_gap(folder, partition[1], at, first)
+        folder.update_about(gaps=_with_gap(folder.about.get("gaps", []), partition[1], at, first))
         self._at[partition] = first
         consumer.incremental_unassign([TopicPartition(*partition)])
         consumer.incremental_assign([TopicPartition(*partition, first)])
@@ -251,3 +256,8 @@ def _groups_of(batch: pa.RecordBatch) -> set[bytes]:
     """Group ids: the first field after the record type in all keys, a string with a 16-bit length."""
     keys = [key for key in pc.unique(batch["key"]).to_pylist() if key is not None and len(key) > 4]
     return {key[4 : 4 + int.from_bytes(key[2:4])] for key in keys}
+
+
+def _with_gap(gaps: list[list[int]], index: int, first: int, after: int) -> list[list[int]]:
+    """The ranges with another one, in place of those that it covers."""
+    return [one for one in gaps if not (one[0] == index and first <= one[1] and one[2] <= after)] + [[index, first, after]]

@@ -69,6 +69,10 @@ class Recording(ABC):
     def _position(self) -> dict[str, Any]:
         """The position of the next run, when all pending records are written."""
 
+    def _facts(self, folder: CaptureFolder) -> dict[str, Any]:  # noqa: ARG002 - other recordings look at it
+        """What changes in ``capture.json`` with the pending records."""
+        return {}
+
     def _report_status(self) -> None:
         if self._report is not None:
             self._report(self.status)
@@ -82,6 +86,8 @@ class Recording(ABC):
         """Append pending records; if the disk is full, wait if `patient` (without reading more), else raise."""
         while self._pending or not folder.records.pieces:
             try:
+                if facts := self._facts(folder):
+                    folder.update_about(**facts)
                 folder.records.append(self._pending, self._position)
             except CANNOT_WRITE as error:
                 self.status.trouble = f"cannot write ({reason_of(error)}); waiting for space"

@@ -92,7 +92,7 @@ def eager_stops(row: Row) -> Finding | None:
 
 
 def share_of_time(row: Row, seconds: float) -> float:
-    """Partition-seconds as a share of the time of all the group's partitions since its first step; 1 if that is 0."""
+    """Partition-seconds as a share of the time of all the group's partitions since its first step; 1 if this time is 0."""
     ends = [moment for moment in (row["last_ts"], row["last_commit"]) if moment is not None]
     lasted = (max(ends) - row["first_ts"]).total_seconds() if row["first_ts"] is not None else 0.0
     whole = lasted * max(row["partitions_now"] or 0, row["committed_partitions"] or 0)
@@ -247,21 +247,22 @@ def polled_too_late(row: Row) -> Finding | None:
 
 def flapping(row: Row) -> Finding | None:
     """A group with far more leaves and joins than members; static members that came back do not count."""
-    leaves, peak = (row["leaves"] or 0) - (row["static_replacements"] or 0), row["members_peak"] or 0
+    joins, leaves = (max((row[name] or 0) - (row["static_replacements"] or 0), 0) for name in ("joins", "leaves"))
+    peak = row["members_peak"] or 0
     if leaves < 4 or not peak or leaves < 2 * peak:
         return None
     return Finding(
         "flapping",
         WARNING,
         f"{grouped(leaves)} leaves in a group of at most {grouped(peak)}",
-        f"{times((row['joins'] or 0) - (row['static_replacements'] or 0), 'joins')} and {grouped(leaves)} leaves, "
+        f"{times(joins, 'joins')} and {grouped(leaves)} leaves, "
         f"{times(row['distinct_members'] or 0, 'member ids')} for at most {times(peak, 'members')}, between "
         f"{when(row['first_ts'])} and {when(row['last_ts'])}; most leaves: {', '.join(row['leave_clients'] or ())}",
         f"{times(row['rebalances'] or 0, 'rebalances')}; {_stopping(row)}",
         "members that come and go are expelled (processing beyond max.poll.interval.ms, pauses beyond session.timeout.ms) or "
         f"restarted: see their logs for the reason{_and_static(row, _RESTARTS)}",
         leaves / peak,
-        {"joins": (row["joins"] or 0) - (row["static_replacements"] or 0), "leaves": leaves, "members_peak": peak},
+        {"joins": joins, "leaves": leaves, "members_peak": peak},
         at=row["last_ts"],
     )
 

@@ -116,9 +116,10 @@ class GroupState:
         first offset in and after each range with missing records.
         """
         for row in self._with_names(rows, names):
-            if row["record_type"] is None and gaps:
+            if row["record_type"] is None:
                 at, before, self._offset = row["log_offset"], self._offset, row["log_offset"]
-                row = {**row, "after_gap": any(row["log_partition"] == p and a < at and before + 1 < b for p, a, b in gaps)}
+                if any(row["log_partition"] == log and first < at and before + 1 < after for log, first, after in gaps):
+                    row = {**row, "after_gap": True}
             yield from map(self.add, self.steps.feed(row))
 
     def add(self, step: Row) -> Row:

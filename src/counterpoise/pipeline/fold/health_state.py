@@ -76,8 +76,8 @@ class Ruled(Matrix):
     moved_by: Float  # Records that the last move deleted
     trend: Float  # `LEVEL`, `CATCHING` or `FALLING`
     mark: Points  # The last commit at which the lag went on rising or falling
-    # edge, crossed: The lowest lag, and the lag when it was first more than a threshold above it; the negative of the
-    # highest lag, and that of the lag when it was first more than a threshold below it
+    # Two rows each, for rising lag and, negated, for falling lag. edge: the lowest lag; crossed: the lag when it was first more
+    # than a threshold above that
     edge: Legs
     crossed: Legs
     near: LegPoints  # The last commits with a lag within a threshold of the lowest and of the highest one
@@ -87,24 +87,19 @@ class Ruled(Matrix):
 class Seen(Matrix):
     """What is known of the last sample without any rule; times but `seen` are on the clock of `health_steps`."""
 
-    # seen, skipped: Its time, and all the time in which samples are missing
-    seen: Float
+    seen: Float  # Its time
     every: Intervals
-    skipped: Float
+    skipped: Float  # All the time in which samples are missing
     # start, end, committed, committed_at, owner: The columns of `lag.Samples` at it
     start: Float
     end: Float
     committed: Float
     committed_at: Float
     owner: Float
-    # owned_at, busy_at: The first sample with this owner (-1: none); the last one at which it was busy on some partition
-    # (-NEVER: none)
-    owned_at: Float
-    busy_at: Float
-    # unowned_since, last_progress: The first sample without an owner; the later of the last progress and the last sample
-    # without lag
-    unowned_since: Points
-    last_progress: Points
+    owned_at: Float  # The first sample with this owner; -1: none
+    busy_at: Float  # The last sample at which the owner was busy on some partition; -NEVER: none
+    unowned_since: Points  # The first sample without an owner
+    last_progress: Points  # The later of the last progress and the last sample without lag
 
 
 SHOWN, RULED = slice(Shown.height), slice(Shown.height, Shown.height + Ruled.height)

@@ -28,38 +28,28 @@ __all__ = ["Step", "gone_at", "steps_of"]
 class Step(Matrix):
     """The step from one sample to the next; conditions are 0 or 1."""
 
-    # now, commit, before: The sample, the newest commit, and the sample before (by the wall clock)
-    now: Points
-    commit: Points
-    before: Points
-    # last_progress, unread: The later of the last progress and the last sample without lag; the later of it and the first
-    # sample without an owner
-    last_progress: Points
-    unread: Points
+    now: Points  # The sample
+    commit: Points  # The newest commit
+    before: Points  # The sample before, by the wall clock
+    last_progress: Points  # The later of the last progress and the last sample without lag
+    unread: Points  # The later of `last_progress` and the first sample without an owner
     changed: Points  # (3, n): What `Ruled.usual` is of: time, records and change of the lag since the progress before
     behind: Points  # (3, n): To be added to a point to have it by the wall clock
-    # time, passed: By the wall clock; since the sample before
-    time: Float
-    passed: Float
-    # start, waiting: The start of the log, and the records that wait
-    start: Float
-    waiting: Float
-    # set_back, moved: Records by which the committed offset is less than before, and by which the start of the log is more
-    set_back: Float
+    time: Float  # By the wall clock
+    passed: Float  # Since the sample before
+    start: Float  # The start of the log
+    waiting: Float  # Records that wait
+    set_back: Float  # Records by which the committed offset is less than before
     # owned_at, busy_at: As in `Seen`
     owned_at: Float
     busy_at: Float
-    # fresh, progress, fell: Nothing before this sample counts; the committed offset is another one; the lag at the commit
-    # is less than at the last progress before
-    fresh: Float
-    progress: Float
-    fell: Float
-    # unowned, catches_up, passed_over: No member owns the partition, in a group that has had members; its owner catches up
-    # where it is busy; a commit after the sample before is below the start at that sample
-    unowned: Float
-    catches_up: Float
-    moved: Float
-    passed_over: Float
+    fresh: Float  # Nothing before this sample counts
+    progress: Float  # The committed offset is another one
+    fell: Float  # The lag at the commit is less than at the last progress before
+    unowned: Float  # No member owns the partition, in a group that has had members
+    catches_up: Float  # The owner catches up where it is busy
+    moved: Float  # Records by which the start of the log is more than before
+    passed_over: Float  # A commit after the sample before is below the start at that sample
 
 
 def gone_at(seen: Float, intervals: Float, instants: Int64) -> Float:

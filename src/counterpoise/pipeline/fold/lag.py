@@ -29,15 +29,12 @@ QUALITIES = ("exact", "interpolated", "unknown", "reset_policy")
 class Samples(Columns):
     """Rows of `partition_lag` at samples of log ends, not those between samples; and samples of logs that have no such row."""
 
-    # key, time: The partition's code, and the time of the sample in microseconds
-    key: Int64
-    time: Int64
-    # owner, lag: The member's code, -1 for none; -1: unknown
-    owner: Int64
-    lag: Int64
-    # committed, committed_at: The newest committed offset, -1 for none, and the time of its commit
-    committed: Int64
-    committed_at: Int64
+    key: Int64  # The partition's code
+    time: Int64  # The time of the sample, in microseconds
+    owner: Int64  # The member's code; -1: none
+    lag: Int64  # -1: unknown
+    committed: Int64  # The newest committed offset; -1: none
+    committed_at: Int64  # The time of its commit
     # start, end: The sampled ends of the log
     start: Int64
     end: Int64

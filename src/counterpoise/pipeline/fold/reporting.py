@@ -20,7 +20,8 @@ __all__ = ["ReportTotals", "report_rows"]
 _COUNTS = ("matched", "ties", "worse", "n_protocols")
 _GROUP_FIGURES = pa.schema([*GROUP_REPORT, *(pa.field(name, pa.int32()) for name in _COUNTS)])
 """`GROUP_REPORT`, and numbers of compared generations: `matched`: the plan is the recorded assignment; `ties`: another one, with
-equal balance and as many moves; `worse`: the recorded one is less balanced or moves more. `n_protocols`: 2 after a migration."""
+equal balance and as many moves; `worse`: the recorded one is less balanced or moves more. `n_protocols`: above 1 after a
+migration or a change of strategy."""
 _HOUR = 3600
 _DAY = 86400
 
@@ -68,7 +69,10 @@ def _since_deletion(group: Mapping[str, Any]) -> bool:
 
 
 def _per_day(rebalances: int | None, first: datetime | None, until: int) -> float | None:
-    """Rebalances per day since the first step. Commits may be much older: compaction keeps the newest one of each partition."""
+    """Rebalances per day since the first step; None if that is less than an hour ago, or unknown.
+
+    Commits may be much older: compaction keeps the newest one of each partition.
+    """
     if rebalances is None or first is None:
         return None
     seconds = (until - micros(first)) / 1e6

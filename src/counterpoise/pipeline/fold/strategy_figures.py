@@ -39,7 +39,7 @@ Run = list[Any]
 
 
 class StrategyFigures:
-    """One group's figures, of runs by protocol or the broker; restored from `state` if given."""
+    """One group's figures, separate for each protocol and for the broker; restored from `state` if given."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.runs: dict[tuple[str, str, str], Run] = {}
@@ -119,7 +119,7 @@ class StrategyFigures:
 
 def add_metrics(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
     """Add rows with `METRICS_COLUMNS`, all of each generation, to the figures of their groups."""
-    # What KIP-848 members request may change with each of them, while the broker assigns as before.
+    # KIP-848 members may request different assignors, of which the broker uses one: its figures are kept together.
     by_broker = pc.equal(rows["protocol_kind"], "server")
     rows = rows.append_column("by", pc.if_else(by_broker, "the broker", pc.fill_null(rows["protocol"], "")))
     # Ratios in whole millionths, so that their order does not matter.

@@ -40,8 +40,8 @@ class _Step(NamedTuple):
 class _Labels:
     """Shortest-path labels: distance of each topic, the step that reached it, and the queue by distance.
 
-    `beyond` holds topics with the members that can give a unit of them, for assigned units and for claims (True), per distance:
-    those that were further away at the last look, because only these can still get so near. `givers` holds all of them.
+    `givers[k]`: all topics with members that can give an assigned unit (k = 0), or a claim (k = 1). `beyond[claimed, distance]`:
+    those of them that were further away than `distance` when last examined; only these can still be labelled with it.
     """
 
     distance: dict[int, int]

@@ -101,7 +101,7 @@ class LagSearch:
 
     @cached_property
     def _sticky(self) -> Callable[..., Int32]:
-        """Balanced plans that keep as many claims as any, for this group with any claims."""
+        """A function that plans this group for given claims: balanced, keeping as many claims as possible."""
         return prepare(self.problem, racks="ignore").plan
 
     def _counted(self, owner: list[int]) -> list[int]:
