@@ -36,6 +36,7 @@ class Topic:
     def __init__(self) -> None:
         self.generations: dict[int, int] = {}
         self.end = 0
+        self.now = START.timestamp()
 
     def partitions(self, _topics: Any) -> list[Any]:
         return [PARTITION]
@@ -71,14 +72,15 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     topic = Topic()
     about = {"__consumer_offsets": {"partitions": 1, "topic_id": "x", "internal": True}}
     monkeypatch.setattr(recording, "Cluster", lambda _settings: topic)
-    monkeypatch.setattr(recorder, "sample", lambda _: Sample(START.timestamp(), about, {}, {PARTITION: topic.end}, []))
+    monkeypatch.setattr(recorder, "sample", lambda _: Sample(topic.now, about, {}, {PARTITION: topic.end}, []))
     monkeypatch.setattr(recorder, "open_consumer", lambda _settings: topic)
     monkeypatch.setattr(recorder, "split_events", lambda found: (found, []))
     monkeypatch.setattr(recorder, "to_batch", lambda found: next(in_batches(iter(found))))
     return topic
 
 
-def record(out: Path) -> dict[str, Any]:
+def record(topic: Topic, out: Path, pause: float = 3600) -> dict[str, Any]:
+    topic.now += pause
     Recorder(Settings({"bootstrap.servers": "nowhere:1"}), out, Schedule()).run(follow=False)
     about: dict[str, Any] = json.loads((out / "capture.json").read_text())
     return about
@@ -90,9 +92,9 @@ def test_records_compacted_between_two_runs_are_a_gap_and_no_failed_generations(
     """Offsets 6 to 40 are compacted away, with 35 generations; later three are skipped, which nothing explains."""
     out = tmp_path / "capture"
     topic.generations, topic.end = {at: at for at in range(1, 6)}, 6
-    assert record(out)["gaps"] == []
+    assert record(topic, out)["gaps"] == []
     topic.generations, topic.end = {41: 41, 42: 42, 43: 46}, 44
-    about = record(out)
+    about = record(topic, out)
     assert (about["gaps"], about["missing_before"]) == ([[0, 6, 41]], 1)
     source = read_capture(out)
     assert any("log partition 0: offsets 6 to 40" in note for note in source.notes)
@@ -105,28 +107,30 @@ def test_records_compacted_between_two_runs_are_a_gap_and_no_failed_generations(
 
 
 def test_ranges_of_later_runs_are_added_and_one_that_is_read_again_is_not(topic: Topic, tmp_path: Path) -> None:
-    """One missing offset is taken for the marker of a transaction. A run after a kill notes the same range, or a longer one."""
+    """One missing offset, or any after a short pause, is of a transaction. A run after a kill notes the same or a longer range."""
     topic.generations, topic.end = {0: 1}, 1
-    record(tmp_path)
+    record(topic, tmp_path)
     topic.generations, topic.end = {5: 2, 6: 3, 9: 4}, 10
-    assert record(tmp_path)["gaps"] == [[0, 1, 9]]
+    assert record(topic, tmp_path)["gaps"] == [[0, 1, 9]]
     topic.generations, topic.end = {10: 5, 12: 6, 15: 7}, 16
-    assert record(tmp_path)["gaps"] == [[0, 1, 9], [0, 13, 15]]
+    assert record(topic, tmp_path)["gaps"] == [[0, 1, 9], [0, 13, 15]]
     topic.generations, topic.end = {17: 8}, 18
-    assert len(record(tmp_path)["gaps"]) == 2
+    assert len(record(topic, tmp_path)["gaps"]) == 2
+    topic.generations, topic.end = {27: 9}, 28
+    assert len(record(topic, tmp_path, pause=60)["gaps"]) == 2
     assert recorder._with_gap([[0, 1, 9], [0, 13, 15]], 0, 13, 17) == [[0, 1, 9], [0, 13, 17]]
 
 
 def test_after_a_first_run_that_was_killed_the_same_holds_beyond_its_end(topic: Topic, tmp_path: Path) -> None:
     """What is missing below that end is counted as before the recording."""
     topic.generations, topic.end = {at: at for at in range(1, 6)}, 6
-    record(tmp_path)
+    record(topic, tmp_path)
     about = json.loads((tmp_path / "capture.json").read_text())
     (tmp_path / "capture.json").write_text(
         json.dumps({k: v for k, v in about.items() if k not in ("missing_before", "complete")})
     )
     topic.generations, topic.end = {41: 41, 42: 42}, 43
-    told = record(tmp_path)
+    told = record(topic, tmp_path)
     assert (told["gaps"], told["missing_before"]) == ([[0, 6, 41]], 1)
 
 
