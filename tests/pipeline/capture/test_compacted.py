@@ -107,7 +107,7 @@ def test_records_compacted_between_two_runs_are_a_gap_and_no_failed_generations(
 
 
 def test_ranges_of_later_runs_are_added_and_one_that_is_read_again_is_not(topic: Topic, tmp_path: Path) -> None:
-    """One missing offset, or any after a short pause, is of a transaction. A run after a kill notes the same or a longer range."""
+    """One missing offset, or any after a short pause, is a transaction's; a run after a kill notes the same or a longer range."""
     topic.generations, topic.end = {0: 1}, 1
     record(topic, tmp_path)
     topic.generations, topic.end = {5: 2, 6: 3, 9: 4}, 10
