@@ -95,7 +95,7 @@ WRONG = [
     ("a row cut short", "\n".join([*lines()[:2], lines()[2][:50]]), r"line 3: 4 words under a header of 9"),
     ("members without their partitions", HEADER, "line 1: this table holds no owners; add --verbose"),
     ("a header alone", "\n".join(lines()[:2]), "the table has no rows"),
-    ("a partition that is a word", TEXT["offsets-3.9.1"].replace(" 1          4", " x          4"), "PARTITION: .x. is no whole number"),
+    ("a partition that is a word", TEXT["offsets-3.9.1"].replace(" 1          4", " x          4"), "is no whole number"),
     ("a partition below 0", TEXT["offsets-3.9.1"].replace(" 1          4", " -1         4"), "line 4: partition -1 of orders"),
     (
         "a partition beyond all memory",
