@@ -131,9 +131,9 @@ class _LazyGroup(click.Group):
 
 
 def exit_code_of(error: BaseException | None) -> int:
-    """The exit code: 3 if the error or a cause is transient (see `SourceError`) or a fault of the system; else 2.
+    """The exit code: 3 if the error or a cause is transient (see `SourceError`) or an error of the operating system; else 2.
 
-    Refused logins and paths that cannot be used are no such faults.
+    Refused logins and paths that cannot be used give 2.
     """
     while error is not None and not isinstance(error, OSError):
         if isinstance(error, SourceError) and error.transient:
@@ -155,5 +155,5 @@ def app(debug: bool) -> None:
     """Who gets which partition in a Kafka consumer group: planned, proven, audited.
 
     Exit codes: 0 fine, 1 found something, 2 wrong use or unreadable input, 3 temporary faults (a full disk, a broker that does
-    not answer) or a fault to report, 130 interrupted, 141 the reader of the output has ended.
+    not answer) or a fault of counterpoise, 130 interrupted, 141 the reader of the output has ended.
     """

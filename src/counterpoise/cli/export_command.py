@@ -69,10 +69,11 @@ def command(
     from counterpoise.pipeline.export import export_plan, export_written, read_offsets, read_previous
     from counterpoise.pipeline.storage.files import is_local
 
-    if is_local(source) and not Path(source).exists():
+    local = is_local(source)
+    if local and not Path(source).exists():
         raise OptionError(f"{source}: no such file or folder")
     before, reached = None if previous is None else read_previous(previous), read_offsets(offsets)
-    if is_local(source) and Path(source).is_file():
+    if local and Path(source).is_file():
         given = {"--group": group, "--queries": queries, "--strategy": strategy, "--cluster": cluster}
         if named := [name for name, value in given.items() if value is not None]:
             raise OptionError(

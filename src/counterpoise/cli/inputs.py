@@ -48,7 +48,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Place(click.Path):
-    """A path or URI; an empty one would be the working folder, or the root."""
+    """A path or URI. An empty one is refused: it would be the working folder, or the root."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return value or self.fail("is empty (an unset variable?)", param, ctx)

@@ -18,12 +18,12 @@ BATCH = 5_000
 """Partitions per ListOffsets request: brokers answer these in well under a second."""
 REFUSALS = (KafkaException, FutureTimeoutError)
 AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001
-"""Errors without an answer of a broker."""
+"""Errors of the client: no broker answered."""
 NOT_NOW = (
     *(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT),
     *(KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
 )
-"""Errors of brokers that go away by themselves."""
+"""Errors that a broker returned, and that clear up by themselves."""
 GRACE_S = 5.0
 """Seconds to wait for an answer after the time-out of its request, at which librdkafka itself answers with an error."""
 _OFFSETS: Any = _OffsetSpec
@@ -81,7 +81,7 @@ def cause_of(error: Exception) -> Any:
 
 
 def is_transient(cause: Any) -> bool:
-    """Whether the error may go away by itself. Errors of TLS do not, but librdkafka gives them the code of a lost connection."""
+    """Whether the error may clear up by itself. Errors of TLS have the code of a lost connection and are told by their text."""
     return not isinstance(cause, KafkaError) or (cause.code() in (*AWAY, *NOT_NOW) and "SSL" not in cause.str())
 
 

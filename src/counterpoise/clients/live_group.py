@@ -66,7 +66,7 @@ def read_live_group(
     timeout: float = 10.0,  # Seconds for each request
     # Capacities of members by client id or member id, default 1: an admin client cannot see the capacities that members send
     capacity: Mapping[str, int] | None = None,
-    more_topics: Iterable[str] = (),  # Beside those with an owner or a commit: members without partitions may subscribe to them
+    more_topics: Iterable[str] = (),  # Besides those with an owner or a commit: members without partitions may subscribe to them
     admin: Any = None,  # Used instead of a new one
 ) -> LiveGroup:
     """Read one group.

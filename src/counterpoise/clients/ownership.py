@@ -80,7 +80,8 @@ class Ownership:
     ) -> tuple[Partitions, Partitions]:
         """The host hands these out; returns what was really lost and really gained.
 
-        `held` is what a cooperative host has by now, as it hands out only what is new; None for an eager host.
+        `held` are all partitions that a cooperative host has after this assignment, because `partitions` are only the new ones.
+        It is None for an eager host.
         """
         with self._lock:
             cooperative = held is not None

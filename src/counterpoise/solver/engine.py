@@ -59,7 +59,8 @@ class Prepared:
 
     # plan(problem, history=...): `history` replaces that of `prepare`; only "ignore" is possible
     plan: Callable[..., Int32]
-    # Whether `plan` gives the same owners without the claims that it does not keep; so it is if subscriptions are equal
+    # Whether `plan` depends only on the claims that it keeps: without the others the owners are the same. So it is if
+    # subscriptions are equal
     depends_on_kept: bool
 
 

@@ -43,7 +43,7 @@ class Poller(Recording):
         self._every = every
         self._history = PolledHistory()
         self._topic_ids: dict[str, bytes] = {}
-        self._without_id: set[str] = set()  # topics that samples do not show, such as those without a right to describe them
+        self._without_id: set[str] = set()  # topics that samples lack, as without the right to describe them
         self._next = self._polls = self._rebalancing = 0
 
     def run(self, *, follow: bool) -> Status:

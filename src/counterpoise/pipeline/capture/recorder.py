@@ -47,7 +47,8 @@ class Recorder(Recording):
         super().__init__(settings, out, schedule, report)
         self._at: dict[Partition, int] = {}
         self._goal: dict[Partition, int] = {}
-        # Per partition: where this run has caught up with what was written since the last one, and the first offset missing there
+        # Per partition, as first offset and the offset after the last: what was written since the last run, and the range in it
+        # that spans the missing offsets
         self._catching_up: dict[Partition, tuple[int, int]] = {}
         self._gaps: dict[Partition, tuple[int, int]] = {}
         self._groups: set[bytes] = set()
@@ -99,7 +100,7 @@ class Recorder(Recording):
             )
         written = from_json(folder.records.state)
         self._at = {**start, **written}
-        # `_count_missing` counts what is missing below the ends of the log at the first run.
+        # Until `_count_missing` has counted what is missing below the log ends of the first run, it is left to it.
         counted = {} if "missing_before" in folder.about else folder.about.get("log_end", {})
         if now.at - folder.about.get("sampled_at", now.at) >= COMPACTED_AFTER_S:
             self._catching_up = {one: (int(counted.get(str(one[1]), 0)), self._goal[one]) for one in written}
@@ -187,19 +188,19 @@ class Recorder(Recording):
         self.status.passed += max(0, to - self._at[partition])
         self._at[partition] = max(self._at[partition], to)
 
-    def _note_gap(self, partition: Partition, there: Int64) -> None:
+    def _note_gap(self, partition: Partition, read: Int64) -> None:
         """Note offsets that are missing between the end of the last run and the start of this one.
 
-        They are one range, from the first to the last that is missing, so it may have others. `there` are the offsets that were
-        read, ascending. Offsets written later are not looked at: compaction has not reached them yet. A single missing offset is
-        taken for the marker of a transaction.
+        One range per partition is kept, from the first missing offset to the last, so it may also have offsets that exist. `read`
+        are the offsets that were read, ascending. Offsets written after the start of this run are left out, because compaction
+        has not reached them. One missing offset by itself is taken for the marker of a transaction.
         """
         least, goal = self._catching_up.get(partition, (0, 0))
-        before = np.maximum(np.append(self._at[partition], there[:-1] + 1), least)
-        holes = np.flatnonzero((there > before + 1) & (before < goal))
+        before = np.maximum(np.append(self._at[partition], read[:-1] + 1), least)
+        holes = np.flatnonzero((read > before + 1) & (before < goal))
         if len(holes):
             first, _ = self._gaps.get(partition, (int(before[holes[0]]), 0))
-            self._gaps[partition] = first, min(int(there[holes[-1]]), goal)
+            self._gaps[partition] = first, min(int(read[holes[-1]]), goal)
 
     def _facts(self, folder: CaptureFolder) -> dict[str, Any]:
         known = gaps = folder.about.get("gaps", [])

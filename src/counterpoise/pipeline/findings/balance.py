@@ -31,7 +31,7 @@ def idle_members(row: Row) -> Finding | None:
     if not idle or not partitions or streams:  # Records of Kafka Streams do not show standby tasks.
         return None
     runs = {run["strategy"]: run for run in row["strategies"] or () if run["mode"] == "closed_loop"}
-    # The broker's range leaves members without a partition that its other assignor, which is sticky, gives some.
+    # The broker's range leaves members idle to which its uniform assignor, which is sticky, gives partitions.
     better = suggested_strategy(row) or (STICKY if by_broker(row) and row["protocol"] == "range" else None)
     other = runs.get(better or "")
     skewed = members <= partitions and other is not None and other["spread_peak"] < (row["spread_now"] or 0)

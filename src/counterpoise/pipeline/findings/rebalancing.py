@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from counterpoise.pipeline.findings.advice import change_lines, setting_lines
+from counterpoise.pipeline.findings.advice import by_broker, change_lines, setting_lines
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.pipeline.standstill import seconds_of
@@ -128,7 +128,7 @@ def _silence(row: Row) -> str:
 def failed_generations(row: Row) -> Finding | None:
     """Generations without an assignment: their number was skipped."""
     failed = row["failed_generations"] or 0
-    if failed <= 0 or _broker_assigns(row):
+    if failed <= 0 or by_broker(row):
         return None
     share = failed / (failed + (row["generations"] or 0))
     return Finding(
@@ -150,7 +150,7 @@ def failed_generations(row: Row) -> Finding | None:
 def slow_leader(row: Row) -> Finding | None:
     """A leader that takes long to assign, while all members wait."""
     worst, usual = row["sync_latency_ms_max"] or 0, row["sync_latency_ms_p50"] or 0.0
-    if worst < _SLOW_MS or _broker_assigns(row):
+    if worst < _SLOW_MS or by_broker(row):
         return None
     return Finding(
         "slow_leader",
@@ -166,11 +166,6 @@ def slow_leader(row: Row) -> Finding | None:
         row["sync_latency_generation"],
         row["sync_latency_ts"],
     )
-
-
-def _broker_assigns(row: Row) -> bool:
-    """Whether the broker assigns by now."""
-    return bool(row["protocol_kind"] == "server")
 
 
 def _without_leader(row: Row) -> str:

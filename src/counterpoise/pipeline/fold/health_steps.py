@@ -33,22 +33,22 @@ class Step(Matrix):
     before: Points  # The sample before, by the wall clock
     last_progress: Points  # The later of the last progress and the last sample without lag
     unread: Points  # The later of `last_progress` and the first sample without an owner
-    changed: Points  # (3, n): What `Ruled.usual` is of: time, records and change of the lag since the progress before
-    behind: Points  # (3, n): To be added to a point to have it by the wall clock
+    changed: Points  # (3, n): Newest observation for `Ruled.usual`: time, records and change of lag since the last progress
+    behind: Points  # (3, n): Added to a point, gives it by the wall clock
     time: Float  # By the wall clock
     passed: Float  # Since the sample before
     start: Float  # The start of the log
     waiting: Float  # Records that wait
-    set_back: Float  # Records by which the committed offset is less than before
+    set_back: Float  # Records by which the committed offset fell since the sample before
     # owned_at, busy_at: As in `Seen`
     owned_at: Float
     busy_at: Float
     fresh: Float  # Nothing before this sample counts
     progress: Float  # The committed offset is another one
-    fell: Float  # The lag at the commit is less than at the last progress before
+    fell: Float  # The lag at the commit is lower than at the last progress before it
     unowned: Float  # No member owns the partition, in a group that has had members
     catches_up: Float  # The owner catches up where it is busy
-    moved: Float  # Records by which the start of the log is more than before
+    moved: Float  # Records by which the start of the log rose since the sample before
     passed_over: Float  # A commit after the sample before is below the start at that sample
 
 

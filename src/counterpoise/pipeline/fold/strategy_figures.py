@@ -58,7 +58,7 @@ class StrategyFigures:
     def add_observed(self, row: Mapping[str, Any], declared: Mapping[str, Any] | None) -> None:
         """Add the observed row of a generation, and the replay of the declared strategy."""
         seen = self._observed.setdefault(
-            row["by"], {"spread_peak": 0, "moved": 0, "revoked": 0, "needless": 0, "worst": None, "now": None}
+            row["assigned_by"], {"spread_peak": 0, "moved": 0, "revoked": 0, "needless": 0, "worst": None, "now": None}
         )
         excess = max(row["moved"] - row["min_moves"], 0) if row["min_moves"] is not None else 0
         seen["spread_peak"] = max(seen["spread_peak"], row["spread"])
@@ -121,16 +121,16 @@ def add_metrics(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
     """Add rows with `METRICS_COLUMNS`, all of each generation, to the figures of their groups."""
     # KIP-848 members may request different assignors, of which the broker uses one: its figures are kept together.
     by_broker = pc.equal(rows["protocol_kind"], "server")
-    rows = rows.append_column("by", pc.if_else(by_broker, "the broker", pc.fill_null(rows["protocol"], "")))
+    rows = rows.append_column("assigned_by", pc.if_else(by_broker, "the broker", pc.fill_null(rows["protocol"], "")))
     # Ratios in whole millionths, so that their order does not matter.
     whole = pc.cast(pc.floor(pc.add(pc.multiply(rows["makespan_ratio"], float(_MILLION)), 0.5)), pa.int64())
     table = rows.append_column("millionths", whole)
-    grouped = table.group_by(["group_id", "by", "strategy", "mode"], use_threads=False).aggregate(_RUN)
-    columns = [grouped[name].to_pylist() for name in ("group_id", "by", "strategy", "mode")]
+    grouped = table.group_by(["group_id", "assigned_by", "strategy", "mode"], use_threads=False).aggregate(_RUN)
+    columns = [grouped[name].to_pylist() for name in ("group_id", "assigned_by", "strategy", "mode")]
     figures = zip(*(grouped[f"{name}_{how}"].to_pylist() for name, how in _RUN), strict=True)
     keys = zip(*columns, strict=True)
-    for (group, by, strategy, mode), run in zip(keys, figures, strict=True):
-        runs, key = of[group].runs, (by, strategy, mode)
+    for (group, assigned_by, strategy, mode), run in zip(keys, figures, strict=True):
+        runs, key = of[group].runs, (assigned_by, strategy, mode)
         runs[key] = sum_runs(runs.get(key, _NO_RUN), run)
     is_declared = pc.and_(rows["declared"], pc.equal(rows["mode"], REPLAY))
     compared = rows.filter(pc.or_(pc.equal(rows["strategy"], OBSERVED), is_declared)).to_pylist()

@@ -48,7 +48,7 @@ class GroupGauges:
     cluster: str
     group: str
     counts: Mapping[str, float]  # The known figures of `COUNTS`; empty for a group that is deleted, or has only commits
-    lag: tuple[int, int] | None = None  # (int, int): Sum and maximum over the partitions with known lag
+    lag: tuple[int, int] | None = None  # Sum and maximum over the partitions with known lag
     members: tuple[MemberLag, ...] = ()  # Sorted by id
     lag_seconds: float | None = None  # Maximum of the time lag over the partitions for which it is known
     # State of the table `health` -> the partitions that are in it, if there are any

@@ -40,8 +40,8 @@ class _Step(NamedTuple):
 class _Labels:
     """Shortest-path labels: distance of each topic, the step that reached it, and the queue by distance.
 
-    `givers[k]`: all topics with members that can give an assigned unit (k = 0), or a claim (k = 1). `beyond[claimed, distance]`:
-    those of them that were further away than `distance` when last examined; only these can still be labelled with it.
+    `givers[claimed]`: all topics with the members that can give an assigned unit (0) or a claim (1). `beyond[claimed, distance]`:
+    its entries whose topics were further away than `distance` when last examined; all others cannot come nearer.
     """
 
     distance: dict[int, int]
