@@ -262,6 +262,44 @@ def test_an_error_of_one_callback_leaves_out_none_of_the_others(module: str) -> 
     assert calls.seen[-2:] == [("seek", 3, 103), ("gained", [2, 3])]
 
 
+@pytest.mark.parametrize("gone", [["t"], ["u"], []])
+def test_on_aiokafka_a_commit_to_a_topic_that_is_gone_ends(
+    gone: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """aiokafka tries again for as long as the broker does not know a topic: nothing would be revoked, and nobody would rejoin."""
+    from aiokafka.structs import TopicPartition
+
+    from counterpoise.clients import aiokafka_listener
+
+    monkeypatch.setattr(aiokafka_listener, "_TRY_S", 0.02)
+    calls, refused = Calls("aiokafka.consumer.consumer"), gone or ["t"]
+
+    async def sent(offsets: dict[Any, Any]) -> None:
+        while any(each.topic in refused for each in offsets):
+            await asyncio.sleep(0.001)
+        calls.seen.append(("commit", sorted(each.topic for each in offsets)))
+
+    calls.consumer.commit = sent
+    known = SimpleNamespace(partitions_for_topic=lambda topic: None if topic in gone else {0})
+    calls.consumer._client = SimpleNamespace(cluster=known)
+
+    async def both() -> bool:
+        listener = calls.listener()
+        both = [TopicPartition("t", 0), TopicPartition("u", 0)]
+        await listener.on_partitions_assigned(both)
+        for each in both:
+            listener.processed(SimpleNamespace(topic=each.topic, partition=0, offset=6))
+        answer = await listener.commit()
+        await listener.on_partitions_revoked(both)
+        return bool(answer)
+
+    assert asyncio.run(both()) is bool(gone)
+    rest = sorted({"t", "u"}.difference(gone))
+    assert [each for each in calls.seen if each[0] == "commit"] == [("commit", rest)] * (2 if gone else 0)
+    assert ("1 partitions are not committed: their topics are gone" in caplog.text) is bool(gone)
+    assert ("no commit within" in caplog.text) is not bool(gone)
+
+
 def test_on_aiokafka_a_changed_subscription_commits_what_it_takes_away() -> None:
     """`AIOKafkaConsumer.commit` refuses: it knows only the new subscription, to which nothing is assigned yet."""
     from aiokafka import AIOKafkaConsumer

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any
 
 from counterpoise.clients.listener_core import ListenerCore
@@ -15,12 +17,17 @@ from counterpoise.wire.consumer_protocol import Partition
 try:
     from aiokafka.abc import ConsumerRebalanceListener
     from aiokafka.consumer.subscription_state import Assignment
-    from aiokafka.errors import IllegalStateError, KafkaError
+    from aiokafka.errors import IllegalStateError, KafkaError, KafkaTimeoutError
     from aiokafka.structs import OffsetAndMetadata, TopicPartition
 except ImportError as error:
     raise MissingExtraError(f"this listener needs aiokafka ({error}): {pip_install('aiokafka')}") from error
 
 __all__ = ["AioKafkaListener"]
+
+log = logging.getLogger("counterpoise.clients")
+
+_TRY_S, _TRIES = 5.0, 6
+"""A commit takes at most half a minute. After each try topics that are gone by then are left out."""
 
 
 class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore[misc]
@@ -40,7 +47,7 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
             offsets = self.offsets()
             if offsets and offsets != self._committed_last:
                 try:
-                    await self._consumer.commit(offsets)
+                    await _sent(self._consumer, self._consumer.commit, offsets)
                 except IllegalStateError:
                     # The subscription has changed under way; what it took away is revoked.
                     return False
@@ -67,11 +74,12 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
     async def _commit(self, offsets: dict[Any, Any]) -> None:
         async with self._committing:
             try:
-                await self._consumer.commit(offsets)
+                await _sent(self._consumer, self._consumer.commit, offsets)
             except IllegalStateError:
                 # The subscription has changed, and `commit` knows only the new one, to which nothing is assigned yet.
                 before = {each: OffsetAndMetadata(offset, "") for each, offset in offsets.items()}
-                await self._consumer._coordinator.commit_offsets(Assignment(list(before)), before)  # noqa: SLF001
+                known = partial(self._consumer._coordinator.commit_offsets, Assignment(list(before)))  # noqa: SLF001
+                await _sent(self._consumer, known, before)
 
     def _membership(self) -> Membership | None:
         coordinator = getattr(self._consumer, "_coordinator", None)
@@ -80,3 +88,23 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
 
     def _cooperates(self) -> bool:
         return False
+
+
+async def _sent(consumer: Any, commit: Callable[[dict[Any, Any]], Awaitable[None]], offsets: dict[Any, Any]) -> None:
+    """Commit; aiokafka itself never stops trying to commit to a topic that has been deleted.
+
+    Raises `KafkaTimeoutError` if the group has not taken the offsets in time.
+    """
+    for _ in range(_TRIES):
+        try:
+            async with asyncio.timeout(_TRY_S):
+                return await commit(offsets)
+        except TimeoutError:
+            cluster = consumer._client.cluster  # noqa: SLF001
+            there = {each: offset for each, offset in offsets.items() if cluster.partitions_for_topic(each.topic)}
+            if len(there) < len(offsets):
+                log.warning("%d partitions are not committed: their topics are gone", len(offsets) - len(there))
+            if not there:
+                return None
+            offsets = there
+    raise KafkaTimeoutError(f"no commit within {_TRY_S * _TRIES:.0f} s")
