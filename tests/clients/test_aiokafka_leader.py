@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -83,6 +84,24 @@ def test_the_event_loop_goes_round_while_lag_is_waited_for() -> None:
     member.coordinator._session_timeout_ms = member.coordinator._rebalance_timeout_ms = 120_000
     assert led_while_ticking(member, response, gate)[1] == 20
     assert assignor.lag_reader.outcomes == {"read": 1}
+
+
+def test_a_plan_does_not_wait_for_the_threads_of_the_application() -> None:
+    """An application that processes records by `asyncio.to_thread` may keep all threads of its event loop busy."""
+    member, response = ready(StickyAssignor(), Answer({"t": 2}))
+    busy = threading.Event()
+
+    async def run() -> Any:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        working = loop.run_in_executor(None, busy.wait, 60)
+        try:
+            return await asyncio.wait_for(member.coordinator._perform_assignment(response), 20)
+        finally:
+            busy.set()
+            await working
+
+    assert decode_assignment(member._run(run())["m0"]).partitions == (("t", (0, 1)),)
 
 
 def test_partitions_that_come_while_a_plan_is_made_are_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

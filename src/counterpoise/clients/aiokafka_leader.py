@@ -8,6 +8,7 @@ public hook for it: `lead_beside_loop` therefore wraps one method of one consume
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["lead_beside_loop"]
 
+_THREADS = ThreadPoolExecutor(thread_name_prefix="counterpoise-plan")
+"""Not those of the event loop: while the application keeps all of them busy, the whole group would wait for its plan."""
 _MOST_PLANS = 3
 """A leader plans at most this often in one rebalance. Partitions created after the last plan have no owner until the next one."""
 
@@ -43,7 +46,8 @@ class _Leader:
         if assignor is None:
             return await self._host_perform(response)
         # The first call imports the leader's half, which takes some tenths of a second: not in the event loop.
-        topics_known = (await asyncio.to_thread(import_module, "counterpoise.clients.leader_side")).topics_known
+        beside_loop = asyncio.get_running_loop().run_in_executor
+        topics_known = (await beside_loop(_THREADS, import_module, "counterpoise.clients.leader_side")).topics_known
         for left in reversed(range(_MOST_PLANS)):
             given = await self._collect(assignor, response)
             lead = await self._plan(assignor, given)
@@ -68,7 +72,7 @@ class _Leader:
     async def _plan(self, assignor: _AioKafkaAssignor, given: GroupToLead) -> Lead:
         self._coordinator._start_heartbeat_task()  # noqa: SLF001
         try:
-            return await asyncio.to_thread(assignor.plan, given)
+            return await asyncio.get_running_loop().run_in_executor(_THREADS, assignor.plan, given)
         finally:
             await self._coordinator._stop_heartbeat_task()  # noqa: SLF001
 
