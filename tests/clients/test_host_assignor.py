@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType, SimpleNamespace
@@ -12,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka import KafkaConsumer
 
+from counterpoise.assignors import registry
+from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.clients import aiokafka, kafka_python
 from counterpoise.clients.calling_host import calling_object, calling_variable
 from counterpoise.clients.own_fields import (
@@ -255,6 +258,19 @@ def test_who_revoked_nothing_joins_again_at_once_if_partitions_wait_and_not_if_t
         data = encode_assignment(Assignment((("t", (0,)),), assignment_user_data(generation, withheld)))
         member.complete("cooperative-sticky", generation, data)
     assert asked == [2, 4]
+
+
+@pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])
+def test_a_strategy_that_is_only_cooperative_is_led_so_also_if_nobody_owns_anything(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = replace(registry.strategy("cooperative-sticky"), name="own", protocols=(COOPERATIVE,))
+    monkeypatch.setitem(registry._BY_NAME, "own", own)
+    module = {"kafka_python": kafka_python, "aiokafka": aiokafka}[host]
+    assignor = type("Own", (module.CooperativeStickyAssignor,), {"name": "own"})
+    leader = host_member(host, "a", ["t"], [assignor], Answer({"t": 4}))
+    given_out = leader.lead("own", 1, [("a", leader.join()["own"], None)])
+    assert decode_assignment(given_out["a"]).partitions == (("t", (0, 1, 2, 3)),)
 
 
 @pytest.mark.parametrize("host", ["kafka_python", "aiokafka"])

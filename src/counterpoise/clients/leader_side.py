@@ -94,14 +94,12 @@ def protocol_to_lead(name: str, members: Iterable[Subscription]) -> str:
 
     Cooperative if the strategy supports it and some member holds partitions while joining. If none does, everything is
     free (all members are new or have revoked all), so nothing needs withholding and the claims in user data count.
-    `cooperative-sticky` is always led cooperatively, as Java leads it.
+    `cooperative-sticky` is always led cooperatively, as Java leads it, and so is a strategy that supports nothing else.
     """
     supported = strategy(name).protocols
-    if COOPERATIVE not in supported:
-        return EAGER
-    if name == "cooperative-sticky" or any(member.owned for member in members):
+    if EAGER not in supported or name == "cooperative-sticky":
         return COOPERATIVE
-    return EAGER
+    return COOPERATIVE if COOPERATIVE in supported and any(member.owned for member in members) else EAGER
 
 
 def topics_known(cluster: Any, names: Iterable[str]) -> dict[str, Topic]:
