@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from counterpoise.clients.confluent import PlannedConsumer, share_out
@@ -88,6 +89,24 @@ def test_a_plan_is_read_once_by_all_changed_in_two_steps_and_taken_up_again_wher
         assert read([again, *readers.values()], 60) == Counter(range(120, 180))
     for each in readers.values():
         each.close()
+
+
+@pytest.mark.kafka
+def test_a_topic_that_has_been_deleted_is_given_up_without_a_commit(broker: Broker) -> None:
+    kept, gone = "planned-kept", "planned-gone"
+    for topic in (kept, gone):
+        broker.create_topic(topic, 1)
+        produce(broker, topic, range(3), 1)
+    config = settings(broker, kept)
+    with PlannedConsumer(config, share_out(config, [kept, gone], ["a"]), "a") as reader:
+        assert sum(read([reader], 6).values()) == 6
+        admin = broker.admin()
+        admin.delete_topics([gone])[gone].result(30)
+        while admin.list_topics(gone, timeout=10).topics[gone].error is None:
+            time.sleep(0.1)
+        assert reader.give_up({"b": {kept: [0]}}) == [(gone, 0), (kept, 0)]
+        assert reader.owned == []
+        assert reader.consumer.committed([TopicPartition(kept, 0)], 30)[0].offset == 3
 
 
 @pytest.mark.kafka

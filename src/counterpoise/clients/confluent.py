@@ -28,7 +28,7 @@ from counterpoise.snapshot.names import Assignment
 from counterpoise.snapshot.plan import PLAN_ADVICE, Plan, read_assignment
 
 try:
-    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Consumer, KafkaException, TopicPartition
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 except ImportError as error:
     raise MissingExtraError(f"this consumer needs confluent-kafka: {pip_install('live')}") from error
 
@@ -140,12 +140,14 @@ class PlannedConsumer:
         """Stop reading what the new plan gives to others; returns it.
 
         Call it when everything polled has been processed: the offset after the last polled record of each partition is
-        committed first, synchronously. A plan without this member takes all.
+        committed first, synchronously, except for topics that have been deleted. A plan without this member takes all.
         """
         shares = self._checked(plan)
         lost = sorted(self._owned.difference(pairs(shares.get(self.member, {}).items())))
         if lost:
-            read = [each for each in self.consumer.position([TopicPartition(*each) for each in lost]) if each.offset >= 0]
+            errors = {topic: _topic(self.consumer, topic, self._timeout_s).error for topic in {topic for topic, _ in lost}}
+            there = [at for at in lost if not (error := errors[at[0]]) or error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART]
+            read = [each for each in self.consumer.position([TopicPartition(*at) for at in there]) if each.offset >= 0]
             if read:
                 self.consumer.commit(offsets=read, asynchronous=False)
             self.consumer.incremental_unassign([TopicPartition(*each) for each in lost])
@@ -235,10 +237,15 @@ def _shares(plan: Plan | Shares | str | Path) -> Shares:
 
 def _partition_count(consumer: Any, topic: str, timeout_s: float) -> int:
     """The partition count of a topic on the broker."""
-    try:
-        found = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
-    except KafkaException as error:
-        raise SourceError(f"the broker does not answer: {error.args[0].str()}; check bootstrap.servers") from None
+    found = _topic(consumer, topic, timeout_s)
     if found.error is not None or not found.partitions:
         raise SnapshotError(f"topic {topic!r} does not exist on this cluster; create it, or leave it out")
     return len(found.partitions)
+
+
+def _topic(consumer: Any, topic: str, timeout_s: float) -> Any:
+    """A topic's metadata on the broker, or an error in it."""
+    try:
+        return consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+    except KafkaException as error:
+        raise SourceError(f"the broker does not answer: {error.args[0].str()}; check bootstrap.servers") from None
