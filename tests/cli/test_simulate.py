@@ -97,6 +97,17 @@ def test_exit_code_1_when_partitions_stay_without_an_owner(tmp_path: Path) -> No
     assert run(scenario, "--strategies", "range").exit_code == 1
 
 
+def test_members_that_are_refused_are_named(tmp_path: Path) -> None:
+    """One bounce from range straight to cooperative-sticky: the table alone looks as if nothing had happened."""
+    scenario = tmp_path / "bounce.toml"
+    scenario.write_text(
+        'name = "one bounce"\ntopics = { t = 4 }\n[[members]]\nname = "m"\ntopics = ["t"]\ncount = 3\nstrategies = ["range"]\n'
+        '[[events]]\nat = 60\ndo = "reconfigure"\nmembers = "m"\nstrategies = ["cooperative-sticky"]\nevery = 30\ndown = 5\n'
+    )
+    assert "range: 2 joins refused: no strategy in common with the others\n" in run(scenario, "--strategies", "range").stdout
+    assert "refused" not in run("scale-out", "--strategies", "range").stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -162,6 +162,9 @@ def _print(scenario: Scenario, outcomes: dict[str, Outcome], past: Recorded | No
         for o in outcomes.values()
     ]  # fmt: skip
     out.print(table_of(scenario.name, _COLUMNS, rows, numeric=_COLUMNS[2:9]))
+    for o in outcomes.values():
+        if o.refused:
+            out.print(f"{o.strategy}: {o.refused} joins refused: no strategy in common with the others", markup=False)
     if scenario.about:
         out.print(scenario.about, markup=False)
     if past is not None:
