@@ -86,13 +86,13 @@ class _Script:
         self.sizes: dict[str, int] = {}
         self.subscribed: dict[str, tuple[str, ...]] = {}
         before: Row | None = None
-        for row in self.rows:
+        for row, after in zip(self.rows, [*self.rows[1:], None], strict=True):
             if row["deleted"] or not row["members"]:
                 self._all_leave(before, row)
             elif _same_generation(before, row):
                 self._replaced(before, row)
             else:
-                self._changed(before, row)
+                self._changed(before, row, given=_given(row) | _given(after))
             before = row
 
     def _at(self, row: Row) -> float:
@@ -114,13 +114,13 @@ class _Script:
             at = round(_seconds(row["log_ts"]) - self.begin, 3)
             self.events.append(Event(at, "restart", back))
 
-    def _changed(self, before: Row | None, row: Row) -> None:
+    def _changed(self, before: Row | None, row: Row, given: set[str]) -> None:
         at, was, now = self._at(row), self._named(before), self._named(row)
         written = len(self.events)
         for name, member in now.items():
             self.members.setdefault(name, _member(name, member))
             self.subscribed.setdefault(name, tuple(self.members[name].topics))
-        self._resize(row, at)
+        self._resize(row, at, given)
         gone = sorted(n for n, m in was.items() if n not in now or _restarted(m, now[n]))
         come = sorted(n for n, m in now.items() if n not in was or _restarted(was[n], m))
         if gone:
@@ -142,11 +142,12 @@ class _Script:
             leader = self.naming.get(row["leader"] or "", min(now))
             self.events.append(Event(at, "rejoin", leader))
 
-    def _resize(self, row: Row, at: float) -> None:
-        """Partitions seen in what members got and still hold; topics of which no member got a partition are gone."""
+    def _resize(self, row: Row, at: float, given: set[str]) -> None:
+        """Partitions seen in what members got and still hold; topics that are not among those given out are gone."""
         seen = {topic: 0 for member in row["members"] for topic in member["topics"] or ()}
         for member in row["members"]:
-            for entry in (*(member["assigned"] or ()), *_believable(member, self.sizes)):
+            held = [entry for entry in member["owned"] or () if entry["topic"] in given or entry["topic"] not in self.sizes]
+            for entry in (*(member["assigned"] or ()), *held):
                 seen[entry["topic"]] = max([seen.get(entry["topic"], 0), *(index + 1 for index in entry["partitions"])])
         for topic, size in sorted(seen.items()):
             known = self.sizes.get(topic)
@@ -160,10 +161,9 @@ class _Script:
                 self.events.extend([Event(at, "create", topic=topic, partitions=size)] if size else [])
 
 
-def _believable(member: Row, sizes: Mapping[str, int]) -> list[Row]:
-    """Owned partitions, unless they are all that is left of a topic that no member is given any more."""
-    assigned = {entry["topic"] for entry in member["assigned"] or ()}
-    return [entry for entry in member["owned"] or () if entry["topic"] in assigned or entry["topic"] not in sizes]
+def _given(row: Row | None) -> set[str]:
+    """Topics of which a member got a partition. One withheld as a whole is given out in the next generation."""
+    return {entry["topic"] for member in (row and row["members"]) or () for entry in member["assigned"] or ()}
 
 
 def _restarted(was: Row, now: Row) -> bool:
@@ -183,8 +183,8 @@ def _member(name: str, member: Row) -> MemberGroup:
 
 
 def _naming(planned: Sequence[Row]) -> dict[str, str]:
-    """Member ids to the names people use: the instance id, or the client id if no two members share it."""
-    shared: set[str] = set()
+    """Member ids to the names people use: the instance id, or the client id if no two members, and no instance, share it."""
+    shared = {m["group_instance_id"] for row in planned for m in row["members"]}  # a dynamic member may become a static one
     for row in planned:
         clients = [m["client_id"] for m in row["members"] if m["group_instance_id"] is None]
         shared.update(client for client in clients if clients.count(client) > 1)
@@ -220,16 +220,18 @@ def _revoked(rows: Sequence[Row]) -> int:
 
 
 def _timing(rows: Sequence[Row], planned: Sequence[Row], members: Sequence[Row]) -> Timing:
-    """Time-outs as the members ask for them; heartbeats so quick that what was two generations stays two."""
+    """The rebalance time-out as members ask for it; heartbeats and sessions so short that what was two generations stays two."""
     ends = [_seconds(row["state_ts"] or row["log_ts"]) for row in planned]
     gap = min([after - before for before, after in pairwise(ends) if after > before], default=3.0)
+    heartbeat = round(min(max(gap / 4, 0.02), 3.0), 3)
     gather = 3.0
     if not rows[0]["members"] and not rows[0]["deleted"]:
         gather = min(max(ends[0] - _seconds(rows[0]["log_ts"]) - _BEFORE, 0.0), 3.0)
     return Timing(
-        session_timeout=max(m["session_timeout_ms"] for m in members) / 1000,
+        # A static member that is gone has been silent for its session when the record shows it; this one bridges a restart.
+        session_timeout=heartbeat + 0.02,
         max_poll_interval=max(max(m["rebalance_timeout_ms"] for m in members) / 1000, 1.0),
-        heartbeat_interval=round(min(max(gap / 4, 0.02), 3.0), 3),
+        heartbeat_interval=heartbeat,
         initial_delay=round(gather, 3),
         metadata_age=0.0,
         metadata_retry=0.0,
