@@ -25,6 +25,15 @@ svg{background:#fff;font:11px system-ui,sans-serif}text{fill:#1b1f24}.t,.p,.n{fi
 .m0{fill:#4477aa}.m1{fill:#d5bd3d}.m2{fill:#ee6677}.m3{fill:#228833}.m4{fill:#66ccee}.m5{fill:#aa3377}
 @media(prefers-color-scheme:dark){svg{background:#181c20}text{fill:#e7e9eb}.t,.p,.n{fill:#9ba5af}.tick{stroke:#2b3138}}
 """
+_SHAPES = (
+    '<rect class="o" width="2" height="6"/>',
+    '<circle class="o" cx="3" cy="3" r="1.4"/>',
+    '<path class="o" d="M0 0h6v1.4H0zM0 0v6h1.4V0z"/>',
+)
+_PATTERNS = "".join(
+    f'<pattern id="o{at}" width="6" height="6" patternUnits="userSpaceOnUse">{shape}</pattern>'
+    for at, shape in enumerate(_SHAPES, 1)
+)
 
 
 def draw_outcomes(title: str, outcomes: Mapping[str, Outcome]) -> str:
@@ -45,7 +54,7 @@ def draw_outcomes(title: str, outcomes: Mapping[str, Outcome]) -> str:
     foot = f"{note}Red dots: no owner. Grey strokes: rounds of the group. Hover for names and times."
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'
-        f"<title>{escape(visible(title))}</title><style>{_STYLE}</style><defs>{_patterns()}</defs>"
+        f"<title>{escape(visible(title))}</title><style>{_STYLE}</style><defs>{_PATTERNS}</defs>"
         f'<text class="b" x="{LEFT}" y="18">{escape(visible(title))}</text>{"".join(body)}'
         f'<text class="n" x="{LEFT}" y="{height - 6}">{foot}</text></svg>\n'
     )
@@ -59,10 +68,8 @@ def _chosen(outcomes: Mapping[str, Outcome]) -> tuple[list[tuple[str, int]], int
 
 def _panel(outcome: Outcome, drawn: Sequence[tuple[str, int]], members: Mapping[str, Look], axis: Axis, top: float) -> list[str]:
     first, bottom = top + _HEAD, top + _HEAD + _ROW * len(drawn)
-    figures = (
-        f"{outcome.rounds} rounds, {outcome.moved} moved, {outcome.revoked} revoked, "
-        f"{outcome.stopped_partition_seconds:,.1f} partition-seconds without an owner"
-    )
+    stopped = f"{outcome.stopped_partition_seconds:,.1f} stopped partition-seconds"
+    figures = f"{outcome.rounds} rounds, {outcome.moved} moved, {outcome.revoked} revoked, {stopped}"
     parts = [
         f'<text class="b" x="{LEFT}" y="{top + 18}">{escape(outcome.strategy)}</text>',
         f'<text class="n" x="{RIGHT}" y="{top + 18}" text-anchor="end">{figures}</text>',
@@ -74,10 +81,8 @@ def _panel(outcome: Outcome, drawn: Sequence[tuple[str, int]], members: Mapping[
     strokes = "".join(f"M{axis.x(entry.at * 1000)} {top + 37}v6" for entry in outcome.history)
     parts.append(f'<path d="{strokes}" stroke="#59626c" stroke-width=".7"/>' if strokes else "")
     row_of = {key: first + at * _ROW for at, key in enumerate(drawn)}
-    begins: dict[tuple[str, int], float] = {}
     pieces = [piece for piece in outcome.ownership if (piece.topic, piece.partition) in row_of]
-    for piece in pieces:
-        begins.setdefault((piece.topic, piece.partition), piece.start)
+    begins = {(piece.topic, piece.partition): piece.start for piece in reversed(pieces)}
     for (topic, partition), y in row_of.items():
         start = axis.x(round(begins.get((topic, partition), 0.0) * 1e6))
         parts.append(
@@ -94,18 +99,6 @@ def _ribbon(piece: Ownership, look: Look, axis: Axis, y: float) -> str:
     title = f"{piece.topic}-{piece.partition}: {piece.member}, {_clock(piece.start)} to {_clock(piece.end)}"
     over = "" if look.slot < HUES else f'<rect fill="url(#o{look.slot // HUES})" {place}/>'
     return f'<g><title>{escape(visible(title))}</title><rect class="m{look.slot % HUES}" {place}/>{over}</g>'
-
-
-def _patterns() -> str:
-    shapes = (
-        '<rect class="o" width="2" height="6"/>',
-        '<circle class="o" cx="3" cy="3" r="1.4"/>',
-        '<path class="o" d="M0 0h6v1.4H0zM0 0v6h1.4V0z"/>',
-    )
-    return "".join(
-        f'<pattern id="o{at + 1}" width="6" height="6" patternUnits="userSpaceOnUse">{shape}</pattern>'
-        for at, shape in enumerate(shapes)
-    )
 
 
 def _clock(seconds: float) -> str:
