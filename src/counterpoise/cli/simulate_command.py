@@ -146,9 +146,7 @@ def _as_json(scenario: Scenario, outcomes: dict[str, Outcome], past: Recorded | 
         ],
     }
     if past is not None:
-        figures = asdict(past)
-        del figures["scenario"]
-        value["recorded"] = figures
+        value["recorded"] = {name: figure for name, figure in asdict(past).items() if name != "scenario"}
     return value
 
 

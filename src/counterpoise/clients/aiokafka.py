@@ -87,8 +87,8 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
 
     def _patience_s(self) -> float | None:
         coordinator = self._coordinator()
-        timeouts = [getattr(coordinator, name, None) for name in ("_session_timeout_ms", "_rebalance_timeout_ms")]
-        known = [timeout for timeout in timeouts if timeout]
+        names = ("_session_timeout_ms", "_rebalance_timeout_ms")
+        known = [timeout for name in names if (timeout := getattr(coordinator, name, None))]
         return min(known) / 1000 if known else None
 
 

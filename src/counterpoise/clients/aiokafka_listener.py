@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
-from counterpoise.clients.listener_core import ListenerCore
+from counterpoise.clients.listener_core import ListenerCore, log
 from counterpoise.clients.ownership import Membership
 from counterpoise.errors import MissingExtraError
 from counterpoise.extras import pip_install
@@ -23,8 +22,6 @@ except ImportError as error:
     raise MissingExtraError(f"this listener needs aiokafka ({error}): {pip_install('aiokafka')}") from error
 
 __all__ = ["AioKafkaListener"]
-
-log = logging.getLogger("counterpoise.clients")
 
 _TRY_S, _TRIES = 5.0, 6
 """A commit takes at most half a minute. After each try topics that are gone by then are left out."""
@@ -104,7 +101,6 @@ async def _sent(consumer: Any, commit: Callable[[dict[Any, Any]], Awaitable[None
             there = {each: offset for each, offset in offsets.items() if cluster.partitions_for_topic(each.topic)}
             if len(there) < len(offsets):
                 log.warning("%d partitions are not committed: their topics are gone", len(offsets) - len(there))
-            if not there:
+            if not (offsets := there):
                 return None
-            offsets = there
     raise KafkaTimeoutError(f"no commit within {_TRY_S * _TRIES:.0f} s")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -74,16 +75,13 @@ def share_out(
         The broker does not answer.
     """
     wanted, before = sorted(set(topics)), {} if previous is None else _shares(previous)
-    consumer = Consumer({"log_level": 0, "group.id": "counterpoise", **config})
-    try:
+    with closing(Consumer({"log_level": 0, "group.id": "counterpoise", **config})) as consumer:
         counts = {topic: _partition_count(consumer, topic, timeout_s) for topic in wanted}
-    finally:
-        consumer.close()
     readers = [Member(name, wanted, owned=before.get(name, {}), generation=0 if name in before else -1) for name in members]
     return assign(Group(counts, readers), strategy, protocol="eager")
 
 
-class PlannedConsumer:
+class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
     """One reader of a plan.
 
     Parameters
@@ -182,10 +180,9 @@ class PlannedConsumer:
         while True:
             try:
                 found = self.consumer.committed([TopicPartition(*each) for each in partitions], timeout=self._timeout_s)
-            except KafkaException as error:
-                found, said = [], error.args[0].str()
-            else:
                 said = next((each.error.str() for each in found if each.error), "")
+            except KafkaException as error:
+                said = error.args[0].str()
             if not said:
                 return [each if each.offset >= 0 else TopicPartition(each.topic, each.partition, self._reset) for each in found]
             if time.monotonic() > until:
@@ -195,9 +192,6 @@ class PlannedConsumer:
     def close(self) -> None:
         """Close the consumer; with `enable.auto.commit` it commits what was polled."""
         self.consumer.close()
-
-    def __enter__(self) -> PlannedConsumer:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()

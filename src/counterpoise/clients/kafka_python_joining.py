@@ -14,6 +14,7 @@ Another reason for long cooperative rebalances, the late second round, is remove
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -27,8 +28,8 @@ _BEGIN_MS = 100
 """How long the poll that starts a join may wait: it includes the commit before the join."""
 _PENDING_MS = 10
 """How long a later poll waits for a pending join before it fetches: nothing else bounds the polls per second."""
-_USED = ("config", "commit_offsets_async", "join_group_async", "need_rejoin", "poll", "poll_heartbeat", "state")
-_USED_PRIVATE = (
+_USED = (
+    *("config", "commit_offsets_async", "join_group_async", "need_rejoin", "poll", "poll_heartbeat", "state"),
     *("_do_join_and_sync_async", "_enable_heartbeat", "_generation", "_join_task", "_lock", "_manager"),
     *("_net", "_on_join_prepare_async", "_rebalance_protocol", "_subscription"),
 )
@@ -48,7 +49,7 @@ def mend_joining(coordinator: Any) -> None:
     """
     if isinstance(getattr(coordinator, "poll", None), _Poll):
         return
-    missing = [name for name in (*_USED, *_USED_PRIVATE) if not hasattr(coordinator, name)]
+    missing = [name for name in _USED if not hasattr(coordinator, name)]
     if missing:
         _warn(", ".join(missing))
         return
@@ -162,11 +163,8 @@ class _Poll:
     async def _wait(self) -> None:
         from kafka.errors import KafkaError
 
-        try:
+        with suppress(KafkaError):  # also a failed join: the host reads the error from the task in its own poll
             await self._coordinator._manager.wait_for(self._coordinator._join_task, _PENDING_MS)  # noqa: SLF001
-        except KafkaError:
-            # Also a failed join: the host reads the error from the task in its own poll.
-            return
 
     def _commit_revoked(self, consumed: dict[Any, Any]) -> None:
         """Commit what was received during the join of partitions that it revoked: their next owner starts there.

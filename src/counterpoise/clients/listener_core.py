@@ -78,13 +78,11 @@ class ListenerCore:
         raise NotImplementedError
 
     async def _revoked(self, partitions: Iterable[Any]) -> None:
-        if self._forgotten() or self._ownership.belongs_to_another(self._membership()):
-            return await self._lost()
+        gone = self._forgotten() or self._ownership.belongs_to_another(self._membership())
         offsets = self._host_offsets(self._ownership.to_commit(partitions))
-        if offsets and not await self._committed(offsets):
+        if gone or (offsets and not await self._committed(offsets)):
             return await self._lost()
-        await self._call(self._on_lost, self._ownership.revoked(partitions, cooperative=self._cooperates()))
-        return None
+        return await self._call(self._on_lost, self._ownership.revoked(partitions, cooperative=self._cooperates()))
 
     async def _lost(self) -> None:
         await self._call(self._on_lost, self._ownership.lost())

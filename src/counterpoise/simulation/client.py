@@ -56,8 +56,8 @@ class Client:
         self.alive, self.waiting, self._stood_still = True, False, False
         self.busy_until, self._joined_at = 0, -(1 << 40)
         self.revoked = 0
-        heartbeat = milliseconds(timing.heartbeat_interval)
-        self.phase = (number * 619) % heartbeat if heartbeat else 0
+        self.heartbeat = max(milliseconds(timing.heartbeat_interval), 1)
+        self.phase = (number * 619) % self.heartbeat
 
     def join(self, *, first: bool = False) -> None:
         """Give up what has to go before a JoinGroup (eager: everything; cooperative: topics given up), then send it.
@@ -86,10 +86,9 @@ class Client:
         """
         if self.coordinator.follows_up and self.protocol != EAGER and self.dialect.hears_at_once:
             return max(since, self.busy_until) - self.world.now
-        heartbeat = max(milliseconds(self.timing.heartbeat_interval), 1)
-        at = self.phase + -(-(since - self.phase) // heartbeat) * heartbeat
-        if self._joined_at <= since < self._joined_at + heartbeat:
-            at = self._joined_at + heartbeat
+        at = self.phase + -(-(since - self.phase) // self.heartbeat) * self.heartbeat
+        if self._joined_at <= since < self._joined_at + self.heartbeat:
+            at = self._joined_at + self.heartbeat
         return max(at, since, self.busy_until) - self.world.now
 
     def on_rebalance(self, epoch: int) -> None:

@@ -149,8 +149,7 @@ class Coordinator:
         """No heartbeat comes any more; without another one the session ends `session_timeout` after the last."""
         entry = self._members.get(client.number)
         if entry is not None and entry.expires < 0:
-            heartbeat = max(milliseconds(self.timing.heartbeat_interval), 1)
-            self._await(entry, max(entry.heard, self.world.now - (self.world.now - client.phase) % heartbeat))
+            self._await(entry, max(entry.heard, self.world.now - (self.world.now - client.phase) % client.heartbeat))
 
     def heard(self, client: Client) -> None:
         """It heartbeats again; of a rebalance that waits for it, it hears now."""

@@ -26,8 +26,6 @@ class Play:
 
     def __init__(self, scenario: Scenario, strategy: str, on_round: OnRound | None) -> None:
         names = {*scenario.topics, *(event.topic for event in scenario.events if event.topic)}
-        names.update(topic for group in scenario.members for topic in group.topics)
-        names.update(topic for event in scenario.events for topic in event.topics)
         self.scenario, self.strategy = scenario, strategy
         self.world = World(names, scenario.topics)
         self.ledger = Ledger()
@@ -194,13 +192,11 @@ class Play:
             if name in self._running:
                 self._running[name].rejoin()
 
-    def _do_restart(self, event: Event) -> None:
-        for name in self._names(event):
-            self._restart(name, event.down)
-
     def _do_rolling_restart(self, event: Event) -> None:
         for at, name in enumerate(self._names(event)):
             self.world.after(milliseconds(at * event.every), self._restart, name, event.down)
+
+    _do_restart = _do_rolling_restart  # it reads no `every`: all at once
 
     def _do_reconfigure(self, event: Event) -> None:
         self._configure(event, strategies=tuple(event.strategies))
@@ -212,9 +208,8 @@ class Play:
         self._configure(event, topics=tuple(event.topics))
         for name in self._names(event):
             self._group_of[name] = replace(self._group_of[name], topics=tuple(event.topics))
-            client = self._running.get(name)
-            if client is not None:
-                client.subscribe(event.topics)
+            if name in self._running:
+                self._running[name].subscribe(event.topics)
 
     def _do_scale(self, event: Event) -> None:
         group = self._configured[str(event.members)]
