@@ -167,6 +167,38 @@ def test_an_exchange_that_counts_did_not_ask_for_is_called_one() -> None:
     assert reason.startswith("t-0 moves from b to a in an exchange: b still owns 1 and a 1")
 
 
+def test_a_move_without_which_a_member_would_be_short_is_no_exchange() -> None:
+    """c needs two of b's; b then needs one of a's, which gets two that nobody owned: b would have 1, and a 4."""
+    members = [
+        Member("a", ["t", "v"], {"t": [0, 1]}, 1),
+        Member("b", ["t", "u"], {"u": [0, 1, 2]}, 1),
+        Member("c", ["u"]),
+    ]
+    group = Group({"t": 2, "u": 3, "v": 2}, members)
+    plan = assign(group, "sticky")
+    assert plan.target["b"]["t"] == [0]
+    assert explain(group, plan, "t", 0) == "t-0 moves from a to b: a has 3 without it, and b would be short, with 1 instead of 2."
+
+
+def test_an_exchange_for_the_sake_of_a_third_member_does_not_deny_it() -> None:
+    """c needs one of b's two, so b needs one of a's two, and a gets the new one: a and b have two each, before and after."""
+    members = [Member("a", ["t", "v"], {"t": [0, 1]}, 1), Member("b", ["t", "u"], {"u": [0, 1]}, 1), Member("c", ["u"])]
+    group = Group({"t": 2, "u": 2, "v": 1}, members)
+    plan = assign(group, "sticky")
+    assert plan.certificate.sticky
+    moved = plan.target["b"]["t"][0]
+    assert explain(group, plan, "t", moved) == (
+        f"t-{moved} moves from a to b in an exchange: a still owns 2 and b 2; the counts of others, racks, the spread of topics "
+        "or lag may ask for it."
+    )
+
+
+def test_a_plan_that_gives_a_partition_to_a_stranger_is_called_broken() -> None:
+    assert explain(GROUP, {"x": {"t": [1]}}, "t", 1) == "t-1 is given to x, which is no member of the group: the plan is broken."
+    both = explain(GROUP, {"a": {"t": [1]}, "x": {"t": [1]}}, "t", 1)
+    assert both == "t-1 is given to a and x: the plan is broken, one partition has one owner."
+
+
 def test_a_move_for_lag_says_so_with_the_figures_and_one_for_counts_does_not() -> None:
     """a has nearly all the lag: 80 goes over, 3 comes back for the sake of counts."""
     members = [Member("a", ["t"], {"t": [0, 1]}, 1), Member("b", ["t"], {"t": [2, 3]}, 1)]

@@ -49,7 +49,8 @@ def explain(group: Group, plan: AnyPlan, topic: str, partition: int) -> str:
 def _where(facts: Facts, names: Sequence[str]) -> str:
     """The first sentence: where it goes, and why."""
     if len(facts.given) > 1:
-        return f"{facts.name} is given to {_listed(facts.given, names)}: the plan is broken, one partition has one owner."
+        given = _listed(range(len(facts.given)), facts.given)
+        return f"{facts.name} is given to {given}: the plan is broken, one partition has one owner."
     if facts.target < 0:
         return _unassigned(facts, names)
     if facts.target not in facts.subscribers:
@@ -62,6 +63,8 @@ def _where(facts: Facts, names: Sequence[str]) -> str:
 
 
 def _unassigned(facts: Facts, names: Sequence[str]) -> str:
+    if facts.given:
+        return f"{facts.name} is given to {facts.given[0]}, which is no member of the group: the plan is broken."
     if facts.subscribers:
         could = _listed(facts.subscribers, names)
         subscribe = "subscribes" if len(facts.subscribers) == 1 else "subscribe"
@@ -78,9 +81,9 @@ def _moved(facts: Facts, names: Sequence[str]) -> str:
         return f"{head} {_by_lag(facts, facts.behind, names)}"
     stays = int(facts.load[old]) + 1
     rest = int(facts.load[new]) - 1
-    if facts.claimed[old] <= facts.load[old] and facts.claimed[new] >= facts.load[new]:
-        had = f"{names[old]} still owns {facts.load[old]} and {names[new]} {facts.load[new]}, neither short before nor after"
-        return f"{head} in an exchange: {had}, so counts did not ask for it; racks, the spread of topics or lag may have."
+    if facts.claimed[old] == facts.load[old] and facts.claimed[new] == facts.load[new]:
+        had = f"{names[old]} still owns {facts.load[old]} and {names[new]} {facts.load[new]}"
+        return f"{head} in an exchange: {had}; the counts of others, racks, the spread of topics or lag may ask for it."
     if facts.marginal.following[old] > facts.marginal.last[new]:
         quota = f"{names[old]} has {_share(facts, old)} without it"
         if facts.claimed[old] > facts.load[old]:

@@ -49,7 +49,7 @@ class Facts:
     holder: int
     keeper: int
     target: int
-    given: list[int]  # Everybody the plan gives it to: more than one in a faulty plan
+    given: list[str]  # Everybody the plan gives it to: more than one, or no member, in a faulty plan
     waits: bool  # Withheld in this round
     strategy: str | None  # What made the plan, if known
     # load, claimed, capacity (int64[M]): partitions per member in the target, and that it may keep; its own
@@ -84,7 +84,7 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
         holder=holder,
         keeper=int(claims[at]),
         target=target,
-        given=[target] if isinstance(plan, Plan) and target >= 0 else _given(group, plan, topic, partition),
+        given=[group.member_ids[target]] if isinstance(plan, Plan) and target >= 0 else _given(plan, topic, partition),
         waits=target >= 0 and int(handed[at]) == UNOWNED and holder != UNOWNED,
         strategy=strategy,
         load=load,
@@ -118,7 +118,6 @@ def _locate(group: Group, topic: str, partition: int) -> tuple[int, int]:
     return code, int(group.problem().topic_start[code]) + int(partition)
 
 
-def _given(group: Group, plan: AnyPlan, topic: str, partition: int) -> list[int]:
+def _given(plan: AnyPlan, topic: str, partition: int) -> list[str]:
     assignment = plan.target if isinstance(plan, Plan | WrittenPlan) else plan
-    code = {name: at for at, name in enumerate(group.member_ids)}
-    return [code[member] for member, topics in assignment.items() if member in code and partition in topics.get(topic, ())]
+    return [member for member, topics in assignment.items() if partition in topics.get(topic, ())]
