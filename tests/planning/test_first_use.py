@@ -211,6 +211,50 @@ def test_subscriptions_to_topics_that_are_not_there_are_warned_of_and_counted() 
     assert str(pickle.loads(pickle.dumps(many))) == str(many)
 
 
+def test_a_comparison_warns_once_and_names_the_line_of_its_caller() -> None:
+    group = cp.Group({"t": 1}, [cp.Member("a", ["t", "ordres"])])
+    for use in (lambda: cp.compare(group, ["range", "sticky", "fair"]), lambda: cp.assign(group)):
+        with pytest.warns(SubscriptionWarning) as seen:
+            use()
+        assert [warning.filename for warning in seen] == [__file__]
+
+
+def returns(owner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register the strategy `mine`, which gives this answer to every group."""
+    mine = replace(registry.strategy("sticky"), name="mine", kernel=lambda *_: owner, prepare=None)
+    monkeypatch.setattr(registry, "_BY_NAME", registry._BY_NAME | {"mine": mine})
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [
+        ([0, 0, 1, 1], "owner: expected an array of integers, not list"),
+        (None, "owner: expected an array of integers, not NoneType"),
+        (np.zeros(3, np.int32), r"owner: expected signed integers of shape \(4,\), got int32 \(3,\)"),
+        (np.zeros(4), r"owner: expected signed integers of shape \(4,\), got float64 \(4,\)"),
+        (np.array([0, 1, 2, 0], np.int32), r"owner\[2\]: 2 is no member; codes are 0 to 1, or -1 for nobody"),
+        (np.full(4, cp.CONTESTED, np.int32), r"owner\[0\]: -2 is no member"),
+    ],
+)
+def test_what_a_strategy_returns_instead_of_owners_is_one_clear_error(
+    owner: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the strategy; a leader hands out nothing."""
+    returns(owner, monkeypatch)
+    metadata = {"a": b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff", "b": b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"}
+    for use in (lambda: cp.assign(PAIR, "mine"), lambda: cp.compare(PAIR, ["mine"]), lambda: cp.lead("mine", {"t": 4}, metadata)):
+        with pytest.raises(ProblemError, match=f"^strategy 'mine', {words}"):
+            use()
+
+
+def test_a_partition_that_a_strategy_leaves_without_an_owner_moves_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    returns(np.array([0, 1, -1, -1], np.int32), monkeypatch)
+    group = cp.Group(PAIR.topics, PAIR.members, {"t": [1, 1, 1, 1]})
+    plan = cp.assign(group, "mine")
+    assert plan.moves == [("t", 1, "a", "b")]
+    assert plan.moved == plan.lag_report.moves == cp.measure(group, plan).moved == 1
+
+
 @pytest.mark.parametrize("generation", [-2, -(2**31)])
 def test_a_generation_below_none_is_refused(generation: int) -> None:
     with pytest.raises(SnapshotError, match=r"^members\[0\]\.generation: Expected `int` >= -1"):

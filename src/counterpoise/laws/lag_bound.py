@@ -116,7 +116,7 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     reason = "nothing" if not max(bound, crowd) else "topics" if bound >= crowd else "crowding"
     bound = max(bound, crowd)
     floor = _in_records(bound, problem.capacity)
-    moves = int(np.count_nonzero((problem.previous_owner >= 0) & (owner != problem.previous_owner)))
+    moves = int(np.count_nonzero((problem.previous_owner >= 0) & (owner >= 0) & (owner != problem.previous_owner)))
     named = tuple(np.flatnonzero(np.append(chosen, False)[view.class_of_topic]).tolist())
     gap = float(largest / floor - 1) if floor else 0.0
     return LagReport(bound, largest, heaviest, gap, reason, named, moves, counts)

@@ -35,28 +35,29 @@ def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> l
     return of_partitions("complete", missing, "left without an owner though the topic has subscribers", words)
 
 
-def check_owners(problem: Problem, owner: Int32) -> None:
+def check_owners(problem: Problem, owner: Int32, name: str = "owner") -> None:
     """Check that each owner is a member or UNOWNED, whether it subscribes or not. O(P).
 
-    Raises `ProblemError` if `owner` is not an integer array of length P, or holds another code.
+    Raises `ProblemError` if `owner` is not an integer array of length P, or holds another code; the message starts with `name`.
     """
-    check_shape(problem, owner)
+    check_shape(problem, owner, name)
     if len(owner) and not UNOWNED <= int(owner.min()) <= int(owner.max()) < problem.n_members:
         at = int(np.flatnonzero((owner < UNOWNED) | (owner >= problem.n_members))[0])
         known = f"0 to {problem.n_members - 1}" if problem.n_members else "none"
-        raise ProblemError(f"owner[{at}]: {owner[at]} is no member; codes are {known}, or {UNOWNED} for nobody")
+        raise ProblemError(f"{name}[{at}]: {owner[at]} is no member; codes are {known}, or {UNOWNED} for nobody")
 
 
-def check_shape(problem: Problem, owner: Int32) -> None:
+def check_shape(problem: Problem, owner: Int32, name: str = "owner") -> None:
     """Check that `owner` holds a signed integer for each partition.
 
-    Raises `ProblemError` if it holds something else, or another number of them.
+    Raises `ProblemError` if it holds something else, or another number of them; the message starts with `name`.
     """
     check_problem(problem)
     if not isinstance(owner, np.ndarray):
-        raise ProblemError(f"owner: expected an array of integers, not {type(owner).__name__}{_where(owner)}")
-    if owner.shape != (problem.n_partitions,) or owner.dtype.kind != "i":
-        raise ProblemError(f"owner: expected signed integers of shape ({problem.n_partitions},), got {owner.dtype} {owner.shape}")
+        raise ProblemError(f"{name}: expected an array of integers, not {type(owner).__name__}{_where(owner)}")
+    shape = (problem.n_partitions,)
+    if owner.shape != shape or owner.dtype.kind != "i":
+        raise ProblemError(f"{name}: expected signed integers of shape {shape}, got {owner.dtype} {owner.shape}")
 
 
 def _where(owner: object) -> str:

@@ -12,6 +12,7 @@ from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError, SubscriptionWarning
 from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_report
+from counterpoise.laws.owners import check_owners
 from counterpoise.laws.promises import counts_compared
 from counterpoise.model.arrays import locked
 from counterpoise.model.problem import Problem
@@ -20,7 +21,7 @@ from counterpoise.snapshot.frozen import frozen
 from counterpoise.snapshot.group import Group, check_group
 from counterpoise.snapshot.plan import Plan
 
-__all__ = ["assign", "planned", "protocol_of"]
+__all__ = ["assign", "planned", "problem_of", "protocol_of"]
 
 
 def assign(group: Group, strategy: str = "sticky", *, protocol: str | None = None, **options: object) -> Plan:
@@ -41,6 +42,8 @@ def assign(group: Group, strategy: str = "sticky", *, protocol: str | None = Non
     ------
     UnknownStrategyError, OptionError
         The strategy is not registered; or it does not speak the protocol, has no such option, or the value does not fit it.
+    ProblemError
+        A strategy of your own returns something else than a member's code or UNOWNED for each partition.
 
     Warns
     -----
@@ -52,10 +55,15 @@ def assign(group: Group, strategy: str = "sticky", *, protocol: str | None = Non
     Pure: the same group gives the same plan, whatever the order of its members and topics.
     """
     chosen = protocol_of(strategy, protocol)
+    return planned(problem_of(group), group.member_ids, group.topic_names, strategy, chosen, options)
+
+
+def problem_of(group: Group) -> Problem:
+    """The problem of what should be a group; warns of topics that it does not have, at the line that called the caller."""
     problem = check_group(group).problem()
     if group.missing_topics:
-        warnings.warn(SubscriptionWarning(group.missing_topics), stacklevel=2)
-    return planned(problem, group.member_ids, group.topic_names, strategy, chosen, options)
+        warnings.warn(SubscriptionWarning(group.missing_topics), stacklevel=3)
+    return problem
 
 
 def planned(
@@ -68,7 +76,8 @@ def planned(
 ) -> Plan:
     """The plan of a problem whose members and topics have these names, in code order."""
     bound = check_options(strategy, options)
-    target = locked(assignor(strategy, **bound)(problem))
+    target = assignor(strategy, **bound)(problem)
+    check_owners(problem, target, f"strategy {strategy!r}, owner")
     used = {name: option.default for name, option in record(strategy).options.items()} | bound
     measure = partial(lag_report, problem, target, counts=counts_compared(strategy, used))
     return Plan(
@@ -77,7 +86,7 @@ def planned(
         problem=problem,
         member_ids=member_ids,
         topic_names=topic_names,
-        target_owner=target,
+        target_owner=locked(target),
         owner=withhold(problem, target) if protocol == COOPERATIVE else target,
         prove=partial(certify, problem, target),
         options=frozen(used),

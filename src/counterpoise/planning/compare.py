@@ -9,8 +9,8 @@ from counterpoise.assignors.registry import strategies as registered
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError
 from counterpoise.metrics import Batch, Metrics, Query
-from counterpoise.planning.assign import assign
-from counterpoise.snapshot.group import Group, check_group
+from counterpoise.planning.assign import planned, problem_of, protocol_of
+from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.html import html_table
 
 __all__ = ["Comparison", "compare"]
@@ -59,17 +59,22 @@ def compare(group: Group, strategies: Iterable[str] | None = None) -> Comparison
     OptionError
         One name instead of a list of them.
 
+    Warns
+    -----
+    SubscriptionWarning
+        As for `assign`, once.
+
     Notes
     -----
     `min_moves` is the number of moves of the `sticky` plan: the fewest any plan of optimal balance needs.
     """
     if isinstance(strategies, str):
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
-    problem = check_group(group).problem()
+    problem = problem_of(group)
     if strategies is None:
         strategies = (name for name in registered() if group.lag is not None or name not in ("lag", "lag-sticky"))
     optimal = assignor("sticky")(problem)
-    plans = {name: assign(group, name) for name in strategies}
+    plans = {name: planned(problem, group.member_ids, group.topic_names, name, protocol_of(name), {}) for name in strategies}
     queries = [Query(problem, plan.target_owner, plan.protocol == COOPERATIVE, optimal) for plan in plans.values()]
     figures = Batch().add(queries)
     return Comparison((name, figures.of(at)) for at, name in enumerate(plans))

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from counterpoise.model.arrays import read_only
 from counterpoise.model.problem import UNOWNED, Int32, Problem
@@ -123,22 +124,21 @@ class Plan:
     @property
     def moved(self) -> int:
         """Partitions that some member might have kept and that go to another; partitions new to the group do not count."""
-        previous = self.problem.previous_owner
-        return int(np.count_nonzero((previous >= 0) & (previous != self.target_owner)))
+        return len(self._changed())
 
     @cached_property
     def moves(self) -> list[tuple[str, int, str, str]]:
         """(topic, partition, from member, to member) for each partition counted in `moved`."""
-        previous = self.problem.previous_owner
-        changed = np.flatnonzero((previous >= 0) & (previous != self.target_owner))
+        changed, members = self._changed(), self.member_ids
         topics = self.problem.topic_of_partition()[changed]
         indices = changed - self.problem.topic_start[topics]
-        return FrozenList(
-            (self.topic_names[t], p, self.member_ids[a], self.member_ids[b])
-            for t, p, a, b in zip(
-                topics.tolist(), indices.tolist(), previous[changed].tolist(), self.target_owner[changed].tolist(), strict=True
-            )
-        )
+        columns = (topics, indices, self.problem.previous_owner[changed], self.target_owner[changed])
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return FrozenList((self.topic_names[topic], index, members[a], members[b]) for topic, index, a, b in rows)
+
+    def _changed(self) -> npt.NDArray[np.intp]:
+        previous = self.problem.previous_owner
+        return np.flatnonzero((previous >= 0) & (self.target_owner >= 0) & (previous != self.target_owner))
 
     @cached_property
     def certificate(self) -> Any:
