@@ -21,6 +21,7 @@ from counterpoise.assignors import assignor
 from counterpoise.assignors.lag_sticky import LAG_STICKY
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.lag_bound import lag_report
+from counterpoise.laws.lag_law import count_band
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.engine import Prepared, prepare
 from counterpoise.solver.lag import search
@@ -308,6 +309,15 @@ def test_no_more_moves_than_allowed_are_made_for_lag(cap: int) -> None:
         assert report.moves <= cap
         assert report.largest <= 1000
     assert lag_report(problem, lag_sticky(problem, counts=100)).moves > 8
+
+
+def test_a_cap_holds_in_a_band_whose_counts_demand_no_move() -> None:
+    """The largest lags left member 0 below its least count of 2, and a claim of member 1 moved to it."""
+    problem = problem_of([7], [[0, 1, 2]], 3, [1, 1, UNOWNED, UNOWNED, UNOWNED, 2, UNOWNED], lag=[1, 0, 5, 10, 5, 0, 1])
+    for tolerance in (0, 0.1):
+        planned = lag_sticky(problem, counts=1, max_moves=0, tolerance=tolerance)
+        assert lag_report(problem, planned).moves == 0
+        assert count_band(problem, planned, options={"counts": 1}) == []
 
 
 def test_moves_that_counts_demand_are_made_under_any_cap() -> None:

@@ -170,7 +170,9 @@ class LagSearch:
         state = self._state(claims, limit)
         if self.band:
             placed = self._fill(state, band_slack(state), takers)
-            return placed if placed and raise_to_least(placed) else self._state(self._target(claims), limit)
+            if placed and raise_to_least(placed) and (self.max_moves is None or _moved(claims, placed.owner) <= self.max_moves):
+                return placed
+            return self._state(self._target(claims), limit)
         placed = self._fill_quotas(state, self._quotas, takers)
         if placed is None and max(claims, default=UNOWNED) == UNOWNED:
             return self._state(self._balanced, limit)  # the quotas are already its counts
@@ -295,8 +297,7 @@ class LagSearch:
     def _capped(self, state: PlanState, claims: list[int], most: int) -> list[int]:
         """Local search with at most so many moves, including those that counts demand; none if a partition was unclaimed."""
         if all(claims[partition] != UNOWNED for partition in self.group.heaviest_first):
-            moved = sum(before not in (UNOWNED, after) for before, after in zip(claims, state.owner, strict=True))
-            state.claims, state.moves_left = claims, max(0, most - moved)
+            state.claims, state.moves_left = claims, max(0, most - _moved(claims, state.owner))
             repair(state)
         return state.owner
 
@@ -318,6 +319,11 @@ def _ends_in_one_round(problem: Problem, owner: list[int]) -> bool:
 def _stays(claims: list[int], owner: list[int]) -> bool:
     """Whether every claimed partition is with its claimant."""
     return claims == owner or all(claim in (UNOWNED, now) for claim, now in zip(claims, owner, strict=True))
+
+
+def _moved(claims: list[int], owner: list[int]) -> int:
+    """How many claimed partitions are not with their claimant."""
+    return sum(claim not in (UNOWNED, now) for claim, now in zip(claims, owner, strict=True))
 
 
 def _largest(state: PlanState) -> Fraction:
