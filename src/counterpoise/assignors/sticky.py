@@ -61,8 +61,8 @@ def _constrained(problem: Problem) -> Int32:
     """Target owners, int32[P].
 
     With equal subscriptions: quotas C_f = floor(P/N) and C_c = ceil(P/N), the C_r = P mod N larger ones for the members with
-    the most claims (ties by id); a member keeps its first claims in partition order; free partitions in the order t0p0, t1p0,
-    t2p0, t0p1, .. go in turns, by id, to members that are short. Other groups get what `sticky` gives them. Racks are ignored.
+    the most claims above C_f (then by id); a member keeps its first claims in partition order; free partitions in the order t0p0,
+    t1p0, t2p0, t0p1, .. go in turns, by id, to members that are short. Other groups get what `sticky` gives them, racks ignored.
     """
     from counterpoise.solver.equal import assign_equal, common_subscribers
 

@@ -46,8 +46,8 @@ def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "
        (`racks="before"`: the other way round).
     4. Topics are spread: free partitions go to member classes near their proportional shares, and inside a member class to
        the least loaded member. That is a rule; with `evenness="exact"` it is an optimum.
-    5. Ties: ceiling slots go to the members with most claims, then by id; free partitions follow in order, each to the
-       least loaded member, then by id.
+    5. Ties: ceiling slots go to the members with most claims above their floor, then by id; free partitions follow in order,
+       each to the least loaded member, then by id.
     Integers throughout. With few classes O(P) and a handful of small flows; docs/algorithm.md has the proof.
     """
     return prepare(problem, history=history, racks=racks, evenness=evenness).plan(problem)
