@@ -29,7 +29,7 @@ from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
 from counterpoise.planning.lead import lead
 from counterpoise.simulation.scenario_file import load
 from counterpoise.snapshot import Group
-from counterpoise.snapshot.describe import describe_parts
+from counterpoise.snapshot.describe import parts_and_unknown_lags
 from counterpoise.snapshot.json_text import text_of
 from counterpoise.snapshot.written import read_plan
 from counterpoise.wire.consumer_protocol import decode_assignment, decode_subscription
@@ -194,7 +194,7 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "request": _request,
     "scenario-toml": lambda data: load(str(_file(data, "s.toml"))),
     "scenario-json": lambda data: load(str(_file(data, "s.json"))),
-    "describe": lambda data: [Group(**parts) for parts in describe_parts(text_of(lambda: data, "describe"))],
+    "describe": lambda data: [Group(**parts) for parts, _ in parts_and_unknown_lags(text_of(lambda: data, "describe"))],
     "options": lambda data: read_options([f"tolerance={text_of(lambda: data, 'option')}"], "lag-sticky"),
     "exported-offsets": lambda data: read_offsets([_file(data)]),
     "exported-previous": lambda data: read_previous(_file(data)),

@@ -8,14 +8,14 @@ import pytest
 
 from counterpoise.errors import SnapshotError
 from counterpoise.snapshot import Group
-from counterpoise.snapshot.describe import describe_parts, looks_like_describe, parts_and_unknown_lags
+from counterpoise.snapshot.describe import looks_like_describe, parts_and_unknown_lags
 
 DATA = Path(__file__).parent.parent / "data" / "describe"
 TEXT = {path.stem: path.read_text() for path in DATA.glob("*.txt")}
 
 
 def read_describe(text: str) -> list[Group]:
-    return [Group(**parts) for parts in describe_parts(text)]
+    return [Group(**parts) for parts, _ in parts_and_unknown_lags(text)]
 
 
 def client(member_id: str) -> str:

@@ -13,6 +13,8 @@ from counterpoise.model.problem import Int32, Problem
 
 __all__ = ["LAG_STICKY", "balance_lag", "prepare_lag_balance"]
 
+_FRACTION = lru_cache(Fraction)
+
 
 def balance_lag(problem: Problem, **options: Any) -> Int32:
     """Target owners by counts, lag and stickiness, in this order, int32[P]; options as for `prepare_lag_balance`."""
@@ -47,17 +49,12 @@ def prepare_lag_balance(
     """
     from counterpoise.solver.lag.search import LagSearch
 
-    share = _fraction(str(tolerance))
+    share = _FRACTION(str(tolerance))
     lag = problem.lag
     if lag is None or not problem.n_members or (counts == "balanced" and not lag.any()):
         return prepare_optimal(problem, racks="ignore")
     band = 0 if isinstance(counts, str) else counts
     return LagSearch(problem, lag, share, min_lag_gain, band, max_moves).plan
-
-
-@lru_cache
-def _fraction(text: str) -> Fraction:
-    return Fraction(text)
 
 
 def _is_share(value: object) -> bool:

@@ -92,10 +92,9 @@ def strategy(name: str) -> Strategy:
     OptionError
         A strategy of an installed package cannot be loaded.
     """
-    found = _BY_NAME.get(str(name))
-    if found is None:
+    if str(name) not in _BY_NAME:
         _register_entry_points(str(name))
-        found = _BY_NAME.get(str(name))
+    found = _BY_NAME.get(str(name))
     if found is None:
         raise UnknownStrategyError(f"strategy {name!r} is unknown; there are: {', '.join(strategies())}")
     return found

@@ -157,11 +157,8 @@ def _claims_that_lost(facts: Facts, names: Sequence[str]) -> list[str]:
 
 def _waiting(facts: Facts, names: Sequence[str]) -> list[str]:
     """The cooperative protocol's second round."""
-    if not facts.waits:
-        return []
-    if facts.holder >= 0:
-        return [f"It is withheld in this round until {names[facts.holder]} has revoked it."]
-    return ["It is withheld in this round until the members that claim it have revoked it."]
+    holders = f"{names[facts.holder]} has" if facts.holder >= 0 else "the members that claim it have"
+    return [f"It is withheld in this round until {holders} revoked it."] if facts.waits else []
 
 
 def _share(facts: Facts, member: int) -> str:

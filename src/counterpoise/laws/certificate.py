@@ -15,7 +15,7 @@ import numpy.typing as npt
 from counterpoise.laws.balance import MarginalCosts, heaviest, loads, marginal_costs, walk
 from counterpoise.laws.exchange import along_walk, around_cycle, gain_in_kept
 from counterpoise.laws.exchange_graph import ExchangeGraph, classes, exchange_graph
-from counterpoise.laws.owners import check_shape, complete, valid
+from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.stickiness import shortest_labels
 from counterpoise.laws.violation import Move, Violation, Words
 from counterpoise.model.problem import Int32, Int64, Problem
@@ -79,12 +79,11 @@ def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Ce
     -----
     O(P + S) for the graph and O(arcs) for each sweep over it; a few sweeps as a rule, at most M + C.
     """
-    check_shape(problem, owner)
-    words = Words(problem) if words is None else words
     broken = [*valid(problem, owner, words=words), *complete(problem, owner, words=words)]
     if broken:
         none = np.zeros(0, np.int32)
         return Certificate(False, False, none, none, none, tuple(broken))
+    words = Words(problem) if words is None else words
     claims, known = problem.previous_owner, classes(problem)
     graph = exchange_graph(problem, owner, claims, known)
     load = loads(problem.n_members, owner)

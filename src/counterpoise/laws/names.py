@@ -55,9 +55,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     Raises
     ------
     OptionError
-        A name that is no law.
-    OptionError
-        The law `lag` is asked for, and the group's lag is not known.
+        A name that is no law; or the law `lag` is asked for, and the group's lag is not known.
     SnapshotError
         The plan is not of the form above; the message names the path.
 

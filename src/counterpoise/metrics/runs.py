@@ -41,8 +41,6 @@ class Runs:
         return self._reduced(np.maximum, values) - self._reduced(np.minimum, values)
 
     def _reduced(self, ufunc: np.ufunc, values: npt.NDArray[np.generic]) -> Int64:
-        if len(self.start) == len(self._filled):
-            return np.asarray(ufunc.reduceat(values, self.start, dtype=np.int64)) if len(self.start) else np.zeros(0, np.int64)
         found = np.zeros(len(self.start), np.int64)
         if len(self._filled):
             found[self._filled] = ufunc.reduceat(values, self.start[self._filled], dtype=np.int64)

@@ -88,10 +88,8 @@ def partition_lag(
     >>> partition_lag([40, None, 7], [0, 5, 0], [100, 25, 5], reset="earliest").lag.tolist()
     [60, 20, 0]
     """
-    done = _offsets("committed", [-1 if offset is None else offset for offset in committed]) if isinstance(
-        committed, Sequence
-    ) else _offsets("committed", committed)  # fmt: skip
-    first, last = _offsets("begin", begin), _offsets("end", end)
+    given = [-1 if offset is None else offset for offset in committed] if isinstance(committed, Sequence) else committed
+    done, first, last = _offsets("committed", given), _offsets("begin", begin), _offsets("end", end)
     if not isinstance(reset, str):
         raise OptionError(f"reset: {reset!r} is no policy; expected 'latest', 'earliest' or 'none', or another one of Kafka's")
     if names is not None and len(names) != len(done):

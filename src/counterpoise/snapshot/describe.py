@@ -19,7 +19,7 @@ from counterpoise.errors import SnapshotError
 from counterpoise.snapshot.checks import counts_of
 from counterpoise.snapshot.parts import Member
 
-__all__ = ["describe_parts", "looks_like_describe", "parts_and_unknown_lags"]
+__all__ = ["looks_like_describe", "parts_and_unknown_lags"]
 
 _NONE = {"-", ""}
 _MAY_BE_BLANK = {"GROUP-INSTANCE-ID", "TARGET-ASSIGNMENT"}
@@ -39,17 +39,12 @@ def looks_like_describe(text: str) -> bool:
     return any(_is_header(line.split()) for line in text.splitlines())
 
 
-def describe_parts(text: str) -> list[dict[str, Any]]:
-    """The arguments of a Group for each group of the text, in the order they appear.
+def parts_and_unknown_lags(text: str) -> list[tuple[dict[str, Any], int]]:
+    """For each group, in order: the arguments of a Group, and how many partitions get lag 0 because only others have one.
 
     Raises `SnapshotError` if a row does not fit its header, a partition has two owners, or the table holds no owners; the
     message names the line.
     """
-    return [parts for parts, _ in parts_and_unknown_lags(text)]
-
-
-def parts_and_unknown_lags(text: str) -> list[tuple[dict[str, Any], int]]:
-    """`describe_parts`, and for each group how many partitions have no lag in the text, although others have one: they get 0."""
     groups: dict[str, _Seen] = {}
     for number, row in _rows(text):
         seen = groups.setdefault(row.get("GROUP", ""), _Seen())

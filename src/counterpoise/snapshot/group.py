@@ -135,18 +135,16 @@ class Group:
             A line does not fit its header; a partition has two owners; or `name` is not given and the text has several groups,
             or it is not among them.
         """
-        from counterpoise.snapshot.describe import describe_parts, looks_like_describe
+        from counterpoise.snapshot.describe import looks_like_describe, parts_and_unknown_lags
 
         if not looks_like_describe(text):
             raise SnapshotError("text: no table of `kafka-consumer-groups --describe`; give what the tool printed")
-        found = describe_parts(text)
-        groups = {parts["name"]: parts for parts in found}
-        if len(found) > 1 or name is not None:
-            if name not in groups:
-                listed = ", ".join(str(one) for one in groups)
-                raise SnapshotError(f"name: expected one of the groups of the text ({listed}), got {name!r}")
-            return cls(**groups[name])
-        return cls(**found[0])
+        groups = {parts["name"]: parts for parts, _ in parts_and_unknown_lags(text)}
+        wanted = next(iter(groups)) if name is None and len(groups) == 1 else name
+        if wanted not in groups:
+            listed = ", ".join(str(one) for one in groups)
+            raise SnapshotError(f"name: expected one of the groups of the text ({listed}), got {name!r}")
+        return cls(**groups[wanted])
 
     def to_json(self) -> str:
         """The snapshot as one line of JSON; `from_json` reads it back."""

@@ -96,13 +96,10 @@ def decode_cooperative(data: bytes | None) -> StickyData:
     data = _without_trailers(data)
     if not data:
         return StickyData()
-    if len(data) > 4:
-        listed = _list_at(data, 0)
-        if listed is not None and len(data) - listed[1] == 4:
-            return _finish(data, *listed)
-    if len(data) < 4:
-        return StickyData(readable=False)
-    generation = int.from_bytes(data[:4], "big", signed=True)
+    listed = _list_at(data, 0)
+    if listed is not None and len(data) - listed[1] == 4:
+        return _finish(data, *listed)
+    generation = int.from_bytes(data[:4], "big", signed=True) if len(data) >= 4 else -2
     return StickyData((), generation) if generation >= -1 else StickyData(readable=False)
 
 
