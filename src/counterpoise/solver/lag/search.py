@@ -3,9 +3,8 @@
 The leader of a cooperative group plans twice. In the second round the partitions that change hands are free, and all others are
 claimed. If that round took other steps than the first one, it could revoke other partitions, round after round. So the search
 plans the second round as well, and returns a plan only if that round returns it again. A plan that withholds no partition passes,
-as it has no second round. If all attempts fail, the plan from scratch is taken, which depends on no claim: if its first round
-leaves at most half of the partitions claimed, the second round returns it at once. If more are claimed, the second round may find
-a plan within the limit that keeps all claims; then the first round returns that plan.
+as it has no second round. If all attempts fail, the plan from scratch is taken, which depends on no claim. It passes too: claims
+that are all kept by the plan from scratch, as after its first round, are answered with that plan.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.model.withhold import final_owners, withhold
+from counterpoise.model.withhold import withhold
 from counterpoise.solver.engine import prepare
 from counterpoise.solver.history import valid_claims
 from counterpoise.solver.lag.bound import lower_bound
@@ -57,20 +56,17 @@ class LagSearch:
         return np.array(self._owners(problem, valid_claims(problem).tolist()), np.int32)
 
     def _owners(self, problem: Problem, claims: list[int]) -> list[int]:
-        if self._are_of_scratch(claims):
-            return self._from_scratch(problem)
+        if UNOWNED in claims and _stays(claims, self.scratch.owner):  # a second round has partitions to give
+            return self.scratch.owner
         completed = self._completed(claims, self._bound_limit)
         if not completed.over() and _ends_in_one_round(problem, completed.owner):
             return completed.owner
-        # If balanced counts demand moves, claims are not those of a second round, and no balanced plan keeps them all.
-        may_be_second = self.band > 0 or _stays(claims, completed.owner)
-        if may_be_second and _stays(claims, self.scratch.owner):
-            return self._from_scratch(problem)
         effort = Effort(_FROM_CLAIMS * self._share)
-        if not may_be_second and self.max_moves is None:
+        # If balanced counts demand moves, claims are not those of a second round, and no balanced plan keeps them all.
+        if self.band == 0 and not _stays(claims, completed.owner) and self.max_moves is None:
             stable = self._stable(problem, completed, effort, final=False)
             if stable is not None or self.limit is self._bound_limit:
-                return stable or self._from_scratch(problem)
+                return stable or self.scratch.owner
         if self.limit is not self._bound_limit:
             completed = self._completed(claims, self.limit)
         if self.max_moves is not None:
@@ -78,7 +74,7 @@ class LagSearch:
         stable = self._stable(problem, completed.copy(), effort, final=True)
         if stable is None and effort.left <= 0 and _ends_in_one_round(problem, completed.owner):
             return completed.owner
-        return stable or self._from_scratch(problem)
+        return stable or self.scratch.owner
 
     @cached_property
     def group(self) -> LagGroup:
@@ -260,39 +256,17 @@ class LagSearch:
             first_round = _first_round(problem, state.owner)
             if first_round == state.owner:
                 return state.owner
-            if self._are_of_scratch(first_round):
-                return None
+            if _stays(first_round, self.scratch.owner):
+                return self.scratch.owner
             second = self._completed(first_round, self._bound_limit)
             effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
-            if final and second.over():
-                if _stays(first_round, self.scratch.owner):
-                    return self.scratch.owner
-                if limit != self._bound_limit:
-                    second = self._completed(first_round, limit)
-                    effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
+            if final and second.over() and limit != self._bound_limit:
+                second = self._completed(first_round, limit)
+                effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
             if not second.over() and _stays(first_round, second.owner) and _first_round(problem, second.owner) == first_round:
                 return second.owner
             state = second
         return None
-
-    def _from_scratch(self, problem: Problem) -> list[int]:
-        """The plan from scratch; or, if more than half is claimed after its first round, the plan that the second round makes."""
-
-        def plan(group: Problem) -> Int32:
-            claims, state = valid_claims(group).tolist(), self.scratch
-            if group is not problem and not self._are_of_scratch(claims):
-                second = self._completed(claims, self._bound_limit)
-                state = self.scratch if second.over() else second
-            return np.array(state.owner, np.int32)
-
-        return list(final_owners(problem, plan).tolist())
-
-    def _are_of_scratch(self, claims: list[int]) -> bool:
-        """Whether at most half of the partitions are claimed, each by its owner in the plan from scratch.
-
-        The group may be in the second round of that plan. If more are claimed, completing them takes less time than the plan.
-        """
-        return 2 * claims.count(UNOWNED) >= self.problem.n_partitions and _stays(claims, self.scratch.owner)
 
     def _capped(self, state: PlanState, claims: list[int], most: int) -> list[int]:
         """Local search with at most so many moves, including those that counts demand; none if a partition was unclaimed."""
