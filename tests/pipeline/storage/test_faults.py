@@ -10,6 +10,12 @@ from click.testing import CliRunner
 
 from counterpoise.cli.app import app
 from counterpoise.errors import CaptureError, StorageError
+from counterpoise.pipeline.capture.columns import in_batches
+from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.recorder import Recorder
+from counterpoise.pipeline.capture.recording import Schedule, Status
+from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.storage import files, writer_lock
 from counterpoise.pipeline.storage.files import (
     delete,
@@ -192,3 +198,23 @@ def test_a_file_of_a_capture_whose_request_fails_is_there_once(place: str, store
         assert seen(place) == [1, 2]
         table.append(rows(3), {"next": 4})
     assert (seen(place), opened(place).state) == ([1, 2, 3], {"next": 4})
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("kind", ["busy", "request lost"])
+def test_a_recording_waits_for_a_store_that_answers_no_request_at_all(place: str, store: FaultyStore, kind: Kind) -> None:
+    """Neither a file can be written nor the folder be listed; when the store is back, the records are written once."""
+    folder, told = CaptureFolder(join(place, "history")), list[str]()
+
+    def report(status: Status) -> None:
+        told.append(status.trouble)
+        store.faults = []
+
+    recorder = Recorder(Settings({"bootstrap.servers": "nowhere:1"}), place, Schedule(), report)
+    recorder._pending = list(in_batches([(0, 7, 1000, 0, b"key", b"value")]))
+    with folder.held():
+        store.faults = [Fault(kind, "", 999)]
+        recorder._write(folder, patient=True)
+        assert folder.records.state == recorder._position
+    assert [line.startswith("cannot write (AWS Error") for line in told] == [True]
+    assert read_capture(join(place, "history")).n_records == 1

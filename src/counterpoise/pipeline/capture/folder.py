@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,9 +109,10 @@ class CaptureFolder:
                 pass
 
     def free(self) -> None:
-        """Delete replaced files at once, which readers may still have open."""
-        for series in (self.records, self.samples):
-            series.free()
+        """On a disk, delete replaced files at once, which readers may still have open."""
+        with suppress(OSError):
+            for series in (self.records, self.samples) if is_local(self.out) else ():
+                series.free()
 
     def count_below(self, ends: Mapping[int, int]) -> int:
         """The number of recorded offsets below `ends` (by partition); reads two columns of all files."""
