@@ -8,6 +8,7 @@ import subprocess
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException
 
 from counterpoise.pipeline.capture import poller, recording
 from counterpoise.pipeline.capture.folder import missing_of
@@ -157,6 +158,46 @@ def test_the_first_poll_that_shows_a_new_topic_has_its_partitions(tmp_path: Path
     assert isinstance(target, Record)
     assert isinstance(target.value, TargetAssignmentMemberValue)
     assert [(bytes(one.topic_id), list(one.partitions)) for one in target.value.topic_partitions] == [(IDS["u"], [0])]
+
+
+@pytest.mark.parametrize(
+    ("answer", "deleted", "fault"),
+    [
+        (ConsumerGroupState.DEAD, True, None),
+        (KafkaError.GROUP_ID_NOT_FOUND, True, None),
+        (ConsumerGroupState.STABLE, False, None),
+        (-1, False, "__consumer_offsets: partition 1 has no leader, so its groups are not listed"),
+        (KafkaError.COORDINATOR_NOT_AVAILABLE, False, "no broker lists it, and whether it is deleted is unknown (Broker: Coord"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, False, "no broker lists it, and whether it is deleted is unknown (Broker: Group"),
+    ],
+)
+def test_a_group_that_is_not_listed_is_deleted_only_if_its_coordinator_says_so(
+    answer: Any, deleted: bool, fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its partition of the offsets topic has no leader, no broker lists it; nor if it may not be described any more."""
+
+    def describe(names: list[str], **_: Any) -> dict[str, Future[Any]]:
+        assert names == ["g"]
+        assert answer != -1, "it must not be described"
+        future: Future[Any] = Future()
+        if isinstance(answer, int):
+            future.set_exception(KafkaException(KafkaError(answer)))
+        else:
+            future.set_result(SimpleNamespace(state=answer))
+        return {"g": future}
+
+    settings = Settings({"bootstrap.servers": "nowhere:1"})
+    partitions = {0: SimpleNamespace(leader=1), 1: SimpleNamespace(leader=answer if answer == -1 else 1)}
+    listed = SimpleNamespace(topics={"__consumer_offsets": SimpleNamespace(partitions=partitions)})
+    admin = SimpleNamespace(describe_consumer_groups=describe, list_topics=lambda _, **__: listed)
+    cluster = SimpleNamespace(cluster_id="c", admin=admin, settings=settings, request=lambda call, _: call())
+    polls = [GroupPoll([group(member("a", 0))], {"g"}, []), GroupPoll([], set(), [])]
+    monkeypatch.setattr(recording, "Cluster", lambda _: cluster)
+    monkeypatch.setattr(poller, "sample", lambda _: Sample(1.0, {}, {}, {}, []))
+    monkeypatch.setattr(poller, "poll_groups", lambda _: polls.pop(0))
+    told = [Poller(settings, tmp_path, 1.0, Schedule()).run(follow=False) for _ in range(2)]
+    assert [status.records for status in told] == [1, int(deleted)]
+    assert [line.removeprefix("group g: ")[: len(fault or "")] for line in told[1].hidden] == ([] if fault is None else [fault])
 
 
 def test_faults_of_polls_name_groups_so_they_are_apart_from_other_notes(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaException
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException
 
-from counterpoise.clients.admin_requests import GRACE_S, AdminRequests, reason_of
+from counterpoise.clients.admin_requests import GRACE_S, AdminRequests, cause_of, reason_of
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import TIMEOUT_S, Cluster
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, TIMEOUT_S, Cluster
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["Committed", "GroupPoll", "SeenGroup", "SeenMember", "nothing_visible", "poll_groups"]
+__all__ = ["Committed", "GroupPoll", "SeenGroup", "SeenMember", "nothing_visible", "poll_groups", "unconfirmed"]
 
 BATCH = 500
 """Groups per request; librdkafka splits it by coordinator."""
@@ -90,6 +90,33 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
                 failed(f"group {name}: cannot read commits of {where}", KafkaException(unread[0].error))
             poll.groups.append(_group(about, listed))
     return poll
+
+
+def unconfirmed(cluster: Cluster, names: set[str], poll: GroupPoll) -> set[str]:
+    """Those of `names`, groups that no broker lists, of which no coordinator says that they are deleted: faults of `poll`.
+
+    A group is not listed either while its partition of the offsets topic has no leader, or if it may not be described any more.
+    """
+    topic = cluster.request(partial(cluster.admin.list_topics, OFFSETS_TOPIC, timeout=TIMEOUT_S), "topics").topics[OFFSETS_TOPIC]
+    if without_leader := sorted(index for index, one in topic.partitions.items() if one.leader < 0):
+        # Not described: librdkafka aborts the process if a coordinator comes back while it is waited for (its issue 4605).
+        poll.faults.append(f"{OFFSETS_TOPIC}: partition {without_leader[0]} has no leader, so its groups are not listed")
+        return names
+    there = set[str]()
+
+    def failed(name: str, error: Exception) -> None:
+        cause = cause_of(error)
+        if not isinstance(cause, KafkaError) or cause.code() != KafkaError.GROUP_ID_NOT_FOUND:
+            there.add(name)
+            reason = cluster.settings.hidden(reason_of(error))
+            poll.faults.append(f"group {name}: no broker lists it, and whether it is deleted is unknown ({reason})")
+
+    requests = AdminRequests(cluster.admin, TIMEOUT_S, failed)
+    ask = partial(cluster.admin.describe_consumer_groups, sorted(names), request_timeout=TIMEOUT_S)
+    for name, answer in cluster.request(ask, "groups").items():
+        about = requests.answer(answer, name)
+        there |= {name} if about is not None and about.state is not ConsumerGroupState.DEAD else set()
+    return there
 
 
 def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:

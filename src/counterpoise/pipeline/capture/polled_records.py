@@ -68,9 +68,14 @@ class PolledHistory:
             self._note(key, value)
         return changes
 
+    @property
+    def groups(self) -> set[str]:
+        """The groups that have records."""
+        return set(self._keys)
+
     def deletions(self, names: Iterable[str]) -> list[Change]:
         """Tombstones of all records of groups that are not in `names`."""
-        changes: list[Change] = [(key, None) for name in sorted(set(self._keys) - set(names)) for key in self._order(name)]
+        changes: list[Change] = [(key, None) for name in sorted(self.groups - set(names)) for key in self._order(name)]
         for key, _ in changes:
             self._note(key, None)
         return changes

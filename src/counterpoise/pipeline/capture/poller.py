@@ -11,7 +11,7 @@ from typing import Any
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, in_batches
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
-from counterpoise.pipeline.capture.group_poll import nothing_visible, poll_groups
+from counterpoise.pipeline.capture.group_poll import nothing_visible, poll_groups, unconfirmed
 from counterpoise.pipeline.capture.polled_records import PolledHistory
 from counterpoise.pipeline.capture.recording import Recording, Schedule, Status
 from counterpoise.pipeline.capture.sampler import Sample, sample
@@ -103,7 +103,9 @@ class Poller(Recording):
             self._without_id = assigned - self._topic_ids.keys()
         now_ms = time.time_ns() // 1_000_000
         changes = self._history.changes(poll.groups, self._topic_ids, now_ms)
-        changes += self._history.deletions(poll.names) if poll.names is not None else []
+        if poll.names is not None:
+            lost = self._history.groups - poll.names
+            changes += self._history.deletions(poll.names | (unconfirmed(self._cluster, lost, poll) if lost else set()))
         if changes:
             numbered = enumerate(changes, self._next)
             self._pending += in_batches((POLLED, number, now_ms, 0, key, value) for number, (key, value) in numbered)
