@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture import recorder, recording
 from counterpoise.pipeline.capture.columns import in_batches
+from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.recorder import Recorder
 from counterpoise.pipeline.capture.recording import Schedule
 from counterpoise.pipeline.capture.sampler import Sample
@@ -132,6 +137,76 @@ def test_after_a_first_run_that_was_killed_the_same_holds_beyond_its_end(topic: 
     topic.generations, topic.end = {41: 41, 42: 42}, 43
     told = record(topic, tmp_path)
     assert (told["gaps"], told["missing_before"]) == ([[0, 6, 41]], 1)
+
+
+def test_a_run_that_was_killed_before_it_had_caught_up_hides_no_gap(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run starts a moment later, but what it has to read is older; once it is read, a short pause is a short one."""
+    topic.generations, topic.end = {0: 1}, 1
+    record(topic, tmp_path)
+    topic.generations, topic.end = {9: 2}, 10
+    with monkeypatch.context() as killed:
+        killed.setattr(Recorder, "_consume", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            record(topic, tmp_path)
+    assert record(topic, tmp_path, pause=5)["gaps"] == [[0, 1, 9]]
+    topic.generations, topic.end = {19: 3}, 20
+    assert record(topic, tmp_path, pause=60)["gaps"] == [[0, 1, 9]]
+
+
+def test_records_compacted_while_a_following_recording_could_not_read_are_a_gap(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster was out of reach for an hour. Markers of transactions before it, and after the first sample, are no gap."""
+    looks = [({0: 1, 5: 2}, 6, 0), ({9: 3}, 10, 3600), ({10: 4, 15: 5}, 16, 1), ({19: 6}, 20, 3600)]
+    real, passed = time.time, [0]
+    monkeypatch.setattr(recorder, "time", SimpleNamespace(time=lambda: real() + passed[0], monotonic=time.monotonic))
+
+    class Taken:
+        def taken(self) -> list[Sample]:
+            return [recorder.sample(None)]  # type: ignore[arg-type]
+
+        def stop(self) -> None:
+            pass
+
+    def consume(_count: int, _seconds: float) -> list[Any]:
+        generations, topic.end, later = looks.pop(0)
+        passed[0] += later
+        topic.now += later
+        if not looks:
+            following.stop()
+        return [row(offset, number) for offset, number in generations.items()]
+
+    monkeypatch.setattr(topic, "consume", consume)
+    monkeypatch.setattr(recorder, "Sampler", lambda *_: Taken())
+    following = Recorder(Settings({"bootstrap.servers": "nowhere:1"}), tmp_path, Schedule(flush=0))
+    following.run(follow=True)
+    assert json.loads((tmp_path / "capture.json").read_text())["gaps"] == [[0, 6, 9], [0, 16, 19]]
+
+
+def test_a_log_that_was_truncated_and_has_grown_again_is_not_read_twice(tmp_path: Path) -> None:
+    """librdkafka reports a truncation (KIP-320) like a position that is gone; a broker that is away is asked again."""
+    about, read, ends = CaptureFolder(tmp_path), Recorder(Settings({"bootstrap.servers": "x"}), tmp_path, Schedule()), [(0, 9)]
+    assigned: list[int] = []
+    consumer = SimpleNamespace(
+        get_watermark_offsets=lambda *_, **__: ends.pop(0) if ends else raised(KafkaException(KafkaError(KafkaError._TRANSPORT))),
+        incremental_unassign=lambda _: None,
+        incremental_assign=lambda places: assigned.append(places[0].offset),
+    )
+    read._at = {PARTITION: 7}
+    with about.held():
+        read._skip(about, consumer, PARTITION)
+        read._skip(about, consumer, PARTITION)
+        ends = [(8, 9), (0, 6)]
+        read._skip(about, consumer, PARTITION)
+        with pytest.raises(CaptureError, match="now ends at 6, before position 8: it was truncated"):
+            read._skip(about, consumer, PARTITION)
+    assert (assigned, about.about["gaps"]) == ([7, 7, 8], [[0, 7, 8]])
+
+
+def raised(error: Exception) -> Any:
+    raise error
 
 
 def test_a_gap_that_is_known_only_at_the_next_update_is_seen_by_it() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -15,7 +16,7 @@ import pytest
 
 from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import CaptureError, SourceError, StorageError
-from counterpoise.pipeline.capture import object_series, poller, recording, series
+from counterpoise.pipeline.capture import object_series, poller, recording, sampler, series
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.group_poll import GroupPoll, SeenGroup, SeenMember
@@ -185,6 +186,20 @@ def test_the_ends_of_the_offsets_topic_are_sampled_beside_the_others() -> None:
     taken: Sample = sample(FakeCluster())  # type: ignore[arg-type]
     told = [tuple(row.values())[:4] for row in sample_batch(taken).to_pylist()]
     assert told == [("t", 0, 5, 100), ("t", 1, 6, 101), (OFFSETS_TOPIC, 0, 5, 100), (OFFSETS_TOPIC, 1, 6, 101)]
+
+
+def test_samples_wait_in_a_number_that_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a disk is full for days nobody takes them."""
+    asked: list[int] = []
+    monkeypatch.setattr(sampler, "MOST", 2)
+    monkeypatch.setattr(sampler, "sample", asked.append)
+    waited = [False] * 5 + [True]
+    made = sampler.Sampler(7, 60)  # type: ignore[arg-type]
+    made.stop()
+    made._thread.join(10)
+    monkeypatch.setattr(made, "_done", SimpleNamespace(wait=lambda _: waited.pop(0)))
+    made._run()
+    assert (asked, len(made.taken()), made.taken()) == ([7, 7], 2, [])
 
 
 def test_a_capture_is_recorded_to_an_object_store_and_continued(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:

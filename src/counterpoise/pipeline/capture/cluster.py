@@ -18,7 +18,7 @@ from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.capture.tokens import token_callback
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["OFFSETS_TOPIC", "Cluster", "Tail", "connect", "hidden_tails", "id_text", "source_error"]
+__all__ = ["OFFSETS_TOPIC", "Cluster", "Tail", "check_leaders", "connect", "hidden_tails", "id_text", "source_error"]
 
 TIMEOUT_S = 30.0
 Which = Literal["start", "end", "stable"]
@@ -176,6 +176,13 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
     if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
         return SourceError(f"{where} refuses the login ({words}); check user, password and mechanism")
     return SourceError(f"{what}: {words}", transient=is_transient(error))
+
+
+def check_leaders(partitions: Iterable[Partition], *offsets: Mapping[Partition, int], lost: str) -> None:
+    """Raise a `SourceError` that says what is `lost` if a partition is not in all of `offsets`, answers of `Cluster.offsets`."""
+    for topic, index in sorted(one for one in partitions if any(one not in known for known in offsets)):
+        words = f"{topic}: partition {index} has no leader, so its {lost}; try again when it has one"
+        raise SourceError(f"{words} (kafka-topics --describe --unavailable-partitions)", transient=True)
 
 
 def hidden_tails(stable: dict[Partition, int], end: dict[Partition, int]) -> list[Tail]:

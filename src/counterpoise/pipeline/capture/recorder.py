@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text, source_error
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, check_leaders, id_text, source_error
 from counterpoise.pipeline.capture.fetch import PATIENCE_S, TRANSIENT, open_consumer, split_events, to_batch
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.positions import from_json, to_json
@@ -30,6 +31,7 @@ _MADE = {"poll": "polls", "segments": "segment files", "dump": "the text of kafk
 COMPACTED_AFTER_S = 600
 """After a shorter pause nothing is taken for compacted: segments of the offsets topic (100 MB) are compacted only when they are
 closed. Other offsets that are missing are markers and aborted records of transactions."""
+LAST_OFFSET = 2**63 - 1
 FLUSH_RECORDS = 200_000
 FLUSH_BYTES = 64 * 2**20
 
@@ -47,11 +49,12 @@ class Recorder(Recording):
         super().__init__(settings, out, schedule, report)
         self._at: dict[Partition, int] = {}
         self._goal: dict[Partition, int] = {}
-        # Per partition, as first offset and the offset after the last: what was written since the last run, and the range in it
+        # Per partition, as first offset and the offset after the last: what was written in the last pause, and the range in it
         # that spans the missing offsets
         self._catching_up: dict[Partition, tuple[int, int]] = {}
         self._gaps: dict[Partition, tuple[int, int]] = {}
         self._groups: set[bytes] = set()
+        self._heard_at = time.time()  # when records or a sample last came
 
     def run(self, *, follow: bool) -> Status:
         """Record up to now, or with `follow` until `stop`.
@@ -63,6 +66,7 @@ class Recorder(Recording):
         folder = CaptureFolder(self._out)
         with folder.held():
             first = self._begin(folder)
+            self._heard_at = time.time()
             sampler = Sampler(self._cluster, self._schedule.sample) if follow else None
             consumer: Any = open_consumer(self._settings)
             try:
@@ -75,6 +79,7 @@ class Recorder(Recording):
             self._write(folder, patient=False)
             self._compact(folder)
             self._count_missing(folder)
+            folder.update_about(sampled_at=max(folder.about["sampled_at"], self._current_at(folder, first.at)))
             self._report_status()
         return self.status
 
@@ -92,18 +97,11 @@ class Recorder(Recording):
             )
         start = self._cluster.offsets(partitions, "start")
         self._goal = self._cluster.offsets(partitions, "stable" if self._isolation == "read_committed" else "end")
-        if unread := sorted(set(partitions) - (start.keys() & self._goal.keys())):
-            raise SourceError(
-                f"{OFFSETS_TOPIC}: partition {unread[0][1]} has no leader, so its groups cannot be recorded; try again when it "
-                "has one (kafka-topics --describe --unavailable-partitions)",
-                transient=True,
-            )
+        check_leaders(partitions, start, self._goal, lost="groups cannot be recorded")
         written = from_json(folder.records.state)
         self._at = {**start, **written}
-        # Until `_count_missing` has counted what is missing below the log ends of the first run, it is left to it.
-        counted = {} if "missing_before" in folder.about else folder.about.get("log_end", {})
         if now.at - folder.about.get("sampled_at", now.at) >= COMPACTED_AFTER_S:
-            self._catching_up = {one: (int(counted.get(str(one[1]), 0)), self._goal[one]) for one in written}
+            self._catch_up(folder, {one: self._goal[one] for one in written})
         ahead = [partition for partition, at in self._at.items() if at > now.log_end.get(partition, at)]
         if ahead:
             raise CaptureError(
@@ -159,6 +157,9 @@ class Recorder(Recording):
     def _consume(self, folder: CaptureFolder, consumer: Any) -> int:
         records, events = split_events(consumer.consume(CONSUME, 0.5))
         if records:
+            if time.time() - self._heard_at >= COMPACTED_AFTER_S:
+                self._catch_up(folder, dict.fromkeys(self._at, LAST_OFFSET))  # the next sample says to where
+            self._heard_at = time.time()
             batch = to_batch(records)
             self._pending.append(batch)
             self.status.passed -= len(records)
@@ -188,12 +189,20 @@ class Recorder(Recording):
         self.status.passed += max(0, to - self._at[partition])
         self._at[partition] = max(self._at[partition], to)
 
+    def _catch_up(self, folder: CaptureFolder, goals: Mapping[Partition, int]) -> None:
+        """Note what is missing below these offsets from now on; what is noted so far is kept."""
+        folder.about |= self._facts(folder)
+        # Until `_count_missing` has counted what is missing below the log ends of the first run, it is left to it.
+        counted = {} if "missing_before" in folder.about else folder.about.get("log_end", {})
+        self._catching_up = {one: (int(counted.get(str(one[1]), 0)), goal) for one, goal in goals.items()}
+        self._gaps = {}
+
     def _note_gap(self, partition: Partition, read: Int64) -> None:
-        """Note offsets that are missing between the end of the last run and the start of this one.
+        """Note offsets that are missing between the end of the last run and the start of this one, or before and after an outage.
 
         One range per partition is kept, from the first missing offset to the last, so it may also have offsets that exist. `read`
-        are the offsets that were read, ascending. Offsets written after the start of this run are left out, because compaction
-        has not reached them. One missing offset by itself is taken for the marker of a transaction.
+        are the offsets that were read, ascending. Offsets written after the pause are left out, because compaction has not
+        reached them. One missing offset by itself is taken for the marker of a transaction.
         """
         least, goal = self._catching_up.get(partition, (0, 0))
         before = np.maximum(np.append(self._at[partition], read[:-1] + 1), least)
@@ -209,23 +218,27 @@ class Recorder(Recording):
         return {} if gaps == known else {"gaps": gaps}
 
     def _skip(self, folder: CaptureFolder, consumer: Any, partition: Partition) -> None:
-        first, last = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=30)
         at = self._at[partition]
+        first, last = at, at
+        with suppress(KafkaException):  # if its broker does not answer now, the same is reported again
+            first, last = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=30)
         if at > last:
             raise CaptureError(
                 f"{self._out}: partition {partition[1]} now ends at {last}, before position {at}: it was truncated or recreated"
             )
-        folder.update_about(gaps=_with_gap(folder.about.get("gaps", []), partition[1], at, first))
-        self._at[partition] = first
+        # Not back to a first offset before the position: of a log that was truncated and has grown, records would come twice.
+        if first > at:
+            folder.update_about(gaps=_with_gap(folder.about.get("gaps", []), partition[1], at, first))
+            self._at[partition] = first
         consumer.incremental_unassign([TopicPartition(*partition)])
-        consumer.incremental_assign([TopicPartition(*partition, first)])
+        consumer.incremental_assign([TopicPartition(*partition, self._at[partition])])
 
     def _samples(self, folder: CaptureFolder, consumer: Any, sampler: Sampler, end: dict[Partition, int]) -> dict[Partition, int]:
         for taken in sampler.taken():
             if isinstance(taken, SourceError):
                 self.status.trouble = str(taken)
                 continue
-            self.status.trouble = ""
+            self.status.trouble, self._heard_at = "", time.time()
             end = dict(taken.log_end)
             for partition in sorted(set(end) - set(self._at)):
                 self._at[partition] = 0
@@ -240,7 +253,16 @@ class Recorder(Recording):
 
     def _add_sample(self, folder: CaptureFolder, taken: Sample) -> None:
         self.status.hidden = [str(tail) for tail in taken.tails] if self._isolation == "read_committed" else []
-        self._write_sample(folder, taken)
+        ends = taken.log_end
+        self._catching_up = {one: (least, min(goal, ends.get(one, goal))) for one, (least, goal) in self._catching_up.items()}
+        self._write_sample(folder, taken, sampled_at=self._current_at(folder, taken.at))
+
+    def _current_at(self, folder: CaptureFolder, at: float) -> float:
+        """`at`; until the records of the last pause are written, the time before it: a run after a kill looks for gaps too."""
+        folder.about |= self._facts(folder)
+        written = from_json(folder.records.state) if self._pending else self._at
+        self._catching_up = {one: reach for one, reach in self._catching_up.items() if written.get(one, 0) < reach[1]}
+        return float(folder.about["sampled_at"]) if self._catching_up else at
 
     @property
     def _position(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Recording(ABC):
     def _write_sample(self, folder: CaptureFolder, taken: Sample, **facts: Any) -> None:
         folder.samples.append([sample_batch(taken)], {})
         folder.write_json("topics.json", taken.topics)
-        folder.update_about(sampled_at=taken.at, hidden=self.status.hidden, **facts)
+        folder.update_about(**{"sampled_at": taken.at, "hidden": self.status.hidden, **facts})
 
     def _write(self, folder: CaptureFolder, *, patient: bool) -> None:
         """Append pending records; if the disk is full, wait if `patient` (without reading more), else raise."""

@@ -19,6 +19,10 @@ from counterpoise.wire.consumer_protocol import Partition
 __all__ = ["Sample", "Sampler", "sample", "sample_batch"]
 
 
+MOST = 10
+"""Maximal number of samples that wait, while the disk is full: those of a large cluster have megabytes."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """Log ends and metadata of a cluster at one time."""
@@ -80,6 +84,8 @@ class Sampler:
 
     def _run(self) -> None:
         while not self._done.wait(self._every):
+            if self._taken.qsize() >= MOST:
+                continue
             try:
                 self._taken.put(sample(self._cluster))
             except SourceError as error:
