@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
-from counterpoise.errors import OptionError
+from counterpoise.errors import OptionError, SourceError
 from counterpoise.pipeline.capture.cluster import source_error
-from counterpoise.pipeline.capture.positions import from_json, parse_positions, share_out, to_json
+from counterpoise.pipeline.capture.positions import EARLIEST, LATEST, from_json, parse_positions, resolve, share_out, to_json
 from counterpoise.pipeline.capture.settings import Settings, read_properties
 
 AT = {"bootstrap.servers": "a:9092"}
@@ -29,6 +31,16 @@ OIDC = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule requ
                 "sasl.oauthbearer.method": "oidc",
                 "sasl.oauthbearer.client.id": "c",
                 "sasl.oauthbearer.client.secret": "s3cret",
+            },
+        ),
+        (
+            {"sasl.jaas.config": OIDC.replace(";", 'scope="kafka api" extension_logicalCluster="l-1" extension_poolId=p-2;')},
+            {
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.client.id": "c",
+                "sasl.oauthbearer.client.secret": "s3cret",
+                "sasl.oauthbearer.scope": "kafka api",
+                "sasl.oauthbearer.extensions": "logicalCluster=l-1,poolId=p-2",
             },
         ),
         (
@@ -167,6 +179,20 @@ def test_a_properties_file_is_read_as_java_does(tmp_path: Path) -> None:
     assert "hunter2" not in str(caught.value)
     with pytest.raises(OptionError, match="No such file"):
         read_properties(tmp_path / "none")
+
+
+def test_positions_of_a_partition_without_a_leader_are_an_error_and_not_left_out() -> None:
+    """Without it a batch would lack all groups of that partition, and say nothing."""
+    partitions = [("t", 0), ("t", 1), ("t", 2)]
+    cluster: Any = SimpleNamespace(offsets=lambda asked, which: {one: len(which) for one in asked if one != ("t", 1)})
+    for positions in (EARLIEST, LATEST, dict(zip(partitions, (EARLIEST, LATEST, 7), strict=True))):
+        with pytest.raises(SourceError, match=r"^t: partition 1 has no leader, so its records cannot be read; try again"):
+            resolve(cluster, partitions, positions, "stable", "startingOffsets")
+    assert resolve(cluster, partitions, dict.fromkeys(partitions, 7) | {("t", 2): LATEST}, "stable", "endingOffsets") == {
+        ("t", 0): 7,
+        ("t", 1): 7,
+        ("t", 2): 6,
+    }
 
 
 def test_positions_as_json() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.capture.cluster import Cluster, Which
+from counterpoise.pipeline.capture.cluster import Cluster, Which, check_leaders
 from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["EARLIEST", "LATEST", "from_json", "parse_positions", "resolve", "share_out", "to_json"]
@@ -57,17 +57,18 @@ def resolve(
     end of the log, or the last stable offset.
 
     Raises `OptionError` if the partitions of `positions` are not those of the topics, and `SourceError` if the cluster does not
-    answer.
+    answer, or a partition has no leader.
     """
     known = list(partitions)
-    if isinstance(positions, int):
-        return cluster.offsets(known, "start" if positions == EARLIEST else latest)
-    if set(positions) != set(known):
-        odd = min(set(positions) ^ set(known))
+    given = dict.fromkeys(known, positions) if isinstance(positions, int) else positions
+    if set(given) != set(known):
+        odd = min(set(given) ^ set(known))
         raise OptionError(f"{option}: partition {odd[1]} of {odd[0]} is {'missing' if odd in known else 'not one that is read'}")
-    first = cluster.offsets([p for p in known if positions[p] == EARLIEST], "start")
-    last = cluster.offsets([p for p in known if positions[p] == LATEST], latest)
-    return {**dict(sorted(positions.items())), **first, **last}
+    found = {one: at for one, at in sorted(given.items()) if at not in (EARLIEST, LATEST)}
+    for word, which in ((EARLIEST, "start"), (LATEST, latest)):
+        found |= cluster.offsets([one for one in known if given[one] == word], which)
+    check_leaders(known, found, lost="records cannot be read")
+    return dict(sorted(found.items()))
 
 
 def share_out(start: Mapping[Partition, int], end: Mapping[Partition, int], limit: int) -> dict[Partition, int]:

@@ -26,7 +26,7 @@ _RENAMED = {
 }
 """Java's names of settings whose values librdkafka takes as they are."""
 _JAAS = re.compile(
-    r"(username|password|clientId|clientSecret|keyTab|principal|awsProfileName|awsRoleArn)\s*="
+    r"\b(username|password|clientId|clientSecret|scope|extension_\w+|keyTab|principal|awsProfileName|awsRoleArn)\s*="
     r"\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;]+))"
 )
 _JAVA_ONLY = re.compile(
@@ -158,11 +158,10 @@ def _from_jaas(jaas: str) -> dict[str, str]:
             return {"sasl.username": options["username"], "sasl.password": options["password"]}
         raise OptionError("sasl.jaas.config: expected username and password")
     if "OAuthBearerLoginModule" in jaas and {"clientId", "clientSecret"} <= set(options):
-        return {
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": options["clientId"],
-            "sasl.oauthbearer.client.secret": options["clientSecret"],
-        }
+        more = ",".join(f"{name[10:]}={value}" for name, value in options.items() if name.startswith("extension_"))
+        given = {"method": "oidc", "client.id": options["clientId"], "client.secret": options["clientSecret"]}
+        given |= {"scope": options.get("scope", ""), "extensions": more}
+        return {f"sasl.oauthbearer.{name}": value for name, value in given.items() if value}
     if "Krb5LoginModule" in jaas and {"keyTab", "principal"} <= set(options):
         return {"sasl.kerberos.keytab": options["keyTab"], "sasl.kerberos.principal": options["principal"]}
     raise OptionError(
