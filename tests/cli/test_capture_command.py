@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from counterpoise.cli import audit_follow
 from counterpoise.cli.app import app
 from counterpoise.pipeline.capture.recorder import Recorder
+from counterpoise.pipeline.capture.recording import Status
+from counterpoise.pipeline.capture.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -66,3 +71,37 @@ def test_a_second_signal_while_it_prints_does_not_end_it(tmp_path: Path, monkeyp
     finally:
         signal.signal(signal.SIGTERM, before)
     assert [json.loads(text)["records"] for text in printed] == [0]
+
+
+def reported(*troubles: str) -> Callable[..., Status]:
+    """A run of a recording that has these troubles, one after the other."""
+
+    def run(self: Recorder, **_: object) -> Status:
+        for self.status.trouble in troubles:
+            self._report_status()
+        return self.status
+
+    return run
+
+
+TROUBLES = ("", "waiting for a:1", "a:1 does not answer", "", "", "cannot write (full)", "")
+SAID = [f"counterpoise: {words}" for words in ("waiting for a:1", "recording again", "cannot write (full)", "recording again")]
+
+
+@pytest.mark.parametrize(("options", "said"), [(["--follow"], SAID), (["--follow", "--json"], []), ([], [])])
+def test_without_a_terminal_a_line_says_that_it_waits_and_that_it_goes_on(
+    options: list[str], said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a service manager, whose log would be empty in an outage of hours; with --json the status says it."""
+    monkeypatch.setattr(Recorder, "run", reported(*TROUBLES))
+    done = CliRunner().invoke(app, ["capture", "--bootstrap-server", "a:1", "--out", str(tmp_path / "out"), *options])
+    assert (done.exit_code, done.stderr.splitlines()) == (0, said)
+
+
+def test_an_audit_that_follows_says_so_of_its_recording_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Recorder, "run", reported(*TROUBLES))
+    with audit_follow._recorded(Settings({"bootstrap.servers": "a:1"}), str(tmp_path), threading.Event()):
+        pass
+    assert capsys.readouterr().err.splitlines() == SAID

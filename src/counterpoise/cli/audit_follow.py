@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.status import Status as Line
 
+from counterpoise.cli.capture_command import trouble_lines
 from counterpoise.cli.inputs import need, stopped_by_signals
 from counterpoise.cli.render import console, say
 from counterpoise.errors import OptionError
@@ -103,7 +104,7 @@ def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) 
     if stopped.is_set():
         yield lambda: None
         return
-    recorder = Recorder(settings, folder, schedule)
+    recorder = Recorder(settings, folder, schedule, trouble_lines())
     failed: list[BaseException] = []
 
     def record() -> None:

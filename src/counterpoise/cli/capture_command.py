@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.status import Status as Line
 
 from counterpoise.cli.inputs import PLACE, FiniteRange, cluster_settings, need, stopped_by_signals
-from counterpoise.cli.render import console
+from counterpoise.cli.render import console, say
 from counterpoise.errors import OptionError
 from counterpoise.snapshot.json_text import visible
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.recorder import Recorder
     from counterpoise.pipeline.capture.recording import Schedule, Status
 
-__all__ = ["command", "words_of"]
+__all__ = ["command", "trouble_lines", "words_of"]
 
 
 @click.command("capture")
@@ -116,12 +116,14 @@ def _record(
 ) -> None:
     err = console(stderr=True)
     line = Line("asking the cluster", console=err)
-    shown_at = time.monotonic()
+    shown_at, tell = time.monotonic(), trouble_lines()
 
     def show(status: Status) -> None:
         nonlocal shown_at
         if err.is_terminal:
             line.update(escape(visible(words_of(status))))
+        elif follow and not as_json:
+            tell(status)
         if as_json and follow and time.monotonic() - shown_at >= schedule.sample:
             shown_at = time.monotonic()
             click.echo(json.dumps(asdict(status)))
@@ -169,6 +171,19 @@ def _print_read(found: SegmentCounts | DumpCounts, words: str, out: str, as_json
     for fault in found.faults[:10]:
         shown.print(fault, markup=False)
     shown.print(f"next: counterpoise audit {out} --out DIR", markup=False)
+
+
+def trouble_lines() -> Callable[[Status], None]:
+    """A function that prints a line when a recording begins to wait, and when it goes on."""
+    waits = False
+
+    def tell(status: Status) -> None:
+        nonlocal waits
+        if bool(status.trouble) != waits:
+            waits = not waits
+            say(f"counterpoise: {status.trouble or 'recording again'}", err=True)
+
+    return tell
 
 
 def words_of(status: Status) -> str:
