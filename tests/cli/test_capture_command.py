@@ -78,7 +78,7 @@ def reported(*troubles: str) -> Callable[..., Status]:
 
     def run(self: Recorder, **_: object) -> Status:
         for self.status.trouble in troubles:
-            self._report_status()
+            self._report(self.status)
         return self.status
 
     return run

@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -105,26 +106,19 @@ def _recorded(settings: Settings | None, folder: str, stopped: threading.Event) 
         yield lambda: None
         return
     recorder = Recorder(settings, folder, schedule, trouble_lines())
-    failed: list[BaseException] = []
-
-    def record() -> None:
-        try:
-            recorder.run(follow=True)
-        except BaseException as error:  # noqa: BLE001 - `watch` raises it in the main thread
-            failed.append(error)
+    pool = ThreadPoolExecutor(1, "counterpoise-capture")
+    with sigterm_deferred():  # So that the main thread receives it.
+        running = pool.submit(recorder.run, follow=True)
 
     def watch() -> None:
-        if failed:
-            raise failed[0]
+        if running.done():
+            running.result()
 
-    thread = threading.Thread(target=record, name="counterpoise-capture")
-    with sigterm_deferred():  # So that the main thread receives it.
-        thread.start()
     try:
         yield watch
     finally:
         recorder.stop()
-        thread.join()
+        pool.shutdown()
     watch()  # The last write, after `stop`, may fail too.
 
 
@@ -144,9 +138,5 @@ def _shown() -> Iterator[Callable[[Status], None]]:
             say(words, err=True)
         last = status.doing
 
-    if err.is_terminal:
-        line.start()
-    try:
+    with line if err.is_terminal else nullcontext():
         yield show
-    finally:
-        line.stop()

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,20 +94,16 @@ def command(
         given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
         if given - {"segments", "dump", "out", "as_json"} or (segments and dump):
             raise OptionError(f"{named} reads files: it goes with --out and --json only")
-        found, words = _read_dump(dump, out) if dump is not None else _read_segments(segments or Path(), out)
-        _print_read(found, words, out, as_json)
+        _read_backup(segments, dump, out, as_json)
         return
+    from counterpoise.pipeline.capture.poller import Poller
     from counterpoise.pipeline.capture.recorder import Recorder
     from counterpoise.pipeline.capture.recording import Schedule
 
     settings, schedule = cluster_settings(bootstrap, config), Schedule(flush_every, sample_every, keep_days)
 
     def recorder(show: Callable[[Status], None]) -> Recorder | Poller:
-        if not poll:
-            return Recorder(settings, out, schedule, show)
-        from counterpoise.pipeline.capture.poller import Poller
-
-        return Poller(settings, out, poll_every, schedule, show)
+        return Poller(settings, out, poll_every, schedule, show) if poll else Recorder(settings, out, schedule, show)
 
     _record(recorder, out, schedule, follow, as_json)
 
@@ -130,12 +127,8 @@ def _record(
 
     running = recorder(show)
     with stopped_by_signals(running.stop):
-        if err.is_terminal:
-            line.start()
-        try:
+        with line if err.is_terminal else nullcontext():
             status = running.run(follow=follow)
-        finally:
-            line.stop()
         # Signals are still caught: a second one must not end the process before the result is printed (`timeout` sends two).
         if as_json:
             click.echo(json.dumps({**asdict(status), "out": str(out)}))
@@ -144,33 +137,26 @@ def _record(
     sys.exit(0)
 
 
-def _read_segments(segments: Path, out: str) -> tuple[SegmentCounts | DumpCounts, str]:
-    from counterpoise.pipeline.capture.backup.segments import from_segments
+def _read_backup(segments: Path | None, dump: Path | None, out: str, as_json: bool) -> None:
+    found: SegmentCounts | DumpCounts
+    if segments is not None:
+        from counterpoise.pipeline.capture.backup.segments import from_segments
 
-    found = from_segments(segments, out)
-    where = f"{found.segments} segments of {found.partitions} partitions; {found.aborted} of aborted"
-    return found, f"{where} and {found.undecided} of open transactions, {found.unreadable} damaged stretches"
+        found = parts = from_segments(segments, out)
+        source, unread = f"{parts.segments} segments of {parts.partitions} partitions", "damaged stretches"
+    else:
+        from counterpoise.pipeline.capture.backup.dump_folder import from_dump
 
-
-def _read_dump(dump: Path, out: str) -> tuple[SegmentCounts | DumpCounts, str]:
-    from counterpoise.pipeline.capture.backup.dump_folder import from_dump
-
-    if not dump.exists():
-        raise OptionError(f"{dump}: no such file; give the text that kafka-dump-log --offsets-decoder printed")
-    found = from_dump(dump, out)
-    hidden = f"{found.aborted} of aborted and {found.undecided} of open transactions"
-    return found, f"{found.segments} segments; {hidden}, {found.unreadable} unreadable"
-
-
-def _print_read(found: SegmentCounts | DumpCounts, words: str, out: str, as_json: bool) -> None:
+        if not dump or not dump.exists():
+            raise OptionError(f"{dump}: no such file; give the text that kafka-dump-log --offsets-decoder printed")
+        found = from_dump(dump, out)
+        source, unread = f"{found.segments} segments", "unreadable"
     if as_json:
         click.echo(json.dumps({**asdict(found), "out": str(out)}))
         return
-    shown = console()
-    shown.print(f"{found.records:,} records from {words}", markup=False)
-    for fault in found.faults[:10]:
-        shown.print(fault, markup=False)
-    shown.print(f"next: counterpoise audit {out} --out DIR", markup=False)
+    hidden = f"{found.aborted} of aborted and {found.undecided} of open transactions"
+    words = f"{found.records:,} records from {source}; {hidden}, {found.unreadable} {unread}"
+    console().print("\n".join([words, *found.faults[:10], f"next: counterpoise audit {out} --out DIR"]), markup=False)
 
 
 def trouble_lines() -> Callable[[Status], None]:

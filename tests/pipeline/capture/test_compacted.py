@@ -33,6 +33,7 @@ from tests.pipeline.rows import generation, member
 
 PARTITION = ("__consumer_offsets", 0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
+ABOUT = {"__consumer_offsets": {"partitions": 1, "topic_id": "x", "internal": True}}
 
 
 class Topic:
@@ -75,9 +76,8 @@ def row(offset: int, generation: int) -> tuple[int, int, int, int, bytes, bytes]
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     topic = Topic()
-    about = {"__consumer_offsets": {"partitions": 1, "topic_id": "x", "internal": True}}
     monkeypatch.setattr(recording, "Cluster", lambda _settings: topic)
-    monkeypatch.setattr(recorder, "sample", lambda _: Sample(topic.now, about, {}, {PARTITION: topic.end}, []))
+    monkeypatch.setattr(recorder, "sample", lambda _: Sample(topic.now, ABOUT, {}, {PARTITION: topic.end}, []))
     monkeypatch.setattr(recorder, "open_consumer", lambda _settings: topic)
     monkeypatch.setattr(recorder, "split_events", lambda found: (found, []))
     monkeypatch.setattr(recorder, "to_batch", lambda found: next(in_batches(iter(found))))
@@ -165,7 +165,7 @@ def test_records_compacted_while_a_following_recording_could_not_read_are_a_gap(
 
     class Taken:
         def taken(self) -> list[Sample]:
-            return [recorder.sample(None)]  # type: ignore[arg-type]
+            return [Sample(topic.now, ABOUT, {}, {PARTITION: topic.end}, [])]
 
         def stop(self) -> None:
             pass

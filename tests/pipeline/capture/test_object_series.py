@@ -188,18 +188,16 @@ def test_the_ends_of_the_offsets_topic_are_sampled_beside_the_others() -> None:
     assert told == [("t", 0, 5, 100), ("t", 1, 6, 101), (OFFSETS_TOPIC, 0, 5, 100), (OFFSETS_TOPIC, 1, 6, 101)]
 
 
-def test_samples_wait_in_a_number_that_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a disk is full for days nobody takes them."""
-    asked: list[int] = []
-    monkeypatch.setattr(sampler, "MOST", 2)
-    monkeypatch.setattr(sampler, "sample", asked.append)
-    waited = [False] * 5 + [True]
+def test_of_samples_that_nobody_takes_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a disk is full for days their number is limited."""
+    numbers, waited = iter(range(25)), [False] * 25 + [True]
+    monkeypatch.setattr(sampler, "sample", lambda _: next(numbers))
     made = sampler.Sampler(7, 60)  # type: ignore[arg-type]
     made.stop()
     made._thread.join(10)
     monkeypatch.setattr(made, "_done", SimpleNamespace(wait=lambda _: waited.pop(0)))
     made._run()
-    assert (asked, len(made.taken()), made.taken()) == ([7, 7], 2, [])
+    assert (made.taken(), made.taken()) == ([*range(15, 25)], [])
 
 
 def test_a_capture_is_recorded_to_an_object_store_and_continued(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,12 +98,9 @@ def read_range(
             records, events = split_events(consumer.consume(BATCH, 0.1))
             if records:
                 given_up = time.monotonic() + PATIENCE_S
-                beyond = records[-1].offset() >= end
-                if beyond:
-                    records = [each for each in records if each.offset() < end]
-                if records:
-                    yield to_batch(records)
-                if beyond or records[-1].offset() == end - 1:
+                if wanted := [each for each in records if each.offset() < end]:
+                    yield to_batch(wanted)
+                if records[-1].offset() >= end - 1:
                     return
             if _at_end(consumer, events, partition, end, settings, lenient):
                 return

@@ -121,20 +121,17 @@ def unconfirmed(cluster: Cluster, names: set[str], poll: GroupPoll) -> set[str]:
 
 def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:
     modern = about.type is ConsumerGroupType.CONSUMER
-    commits = None
-    if offsets is not None:
-        read = (each for each in offsets if each.error is not None or each.offset >= 0)
-        commits = {(each.topic, each.partition): _commit(each) for each in read}
+    commits: dict[Partition, Committed | None] = {}
+    for each in offsets or ():
+        if each.error is not None or each.offset >= 0:
+            known = each.offset, -1 if each.leader_epoch is None else each.leader_epoch, each.metadata or ""
+            commits[each.topic, each.partition] = known if each.error is None else None
     members = sorted((_member(each, modern) for each in about.members), key=lambda member: member.member_id)
     # A KIP-848 group has a target at any time, also before its members have reached it.
     stable = modern or about.state in STABLE_STATES
-    return SeenGroup(about.group_id, modern, stable, about.partition_assignor or "", tuple(members), commits)
-
-
-def _commit(at: Any) -> Committed | None:
-    if at.error is not None:
-        return None
-    return at.offset, -1 if at.leader_epoch is None else at.leader_epoch, at.metadata or ""
+    return SeenGroup(
+        about.group_id, modern, stable, about.partition_assignor or "", tuple(members), None if offsets is None else commits
+    )
 
 
 def _member(member: Any, modern: bool) -> SeenMember:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from operator import itemgetter
 
 from counterpoise.pipeline.capture.group_poll import Committed, SeenGroup, SeenMember
 from counterpoise.wire.consumer_protocol import (
@@ -49,7 +48,7 @@ class PolledHistory:
 
     def __init__(self, records: Iterable[tuple[bytes, bytes | None]] = ()) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._keys: dict[str, set[bytes]] = {}
+        self.groups: dict[str, set[bytes]] = {}  # Groups with records -> the keys of these
         for key, value in records:
             self._note(key, value)
 
@@ -68,14 +67,9 @@ class PolledHistory:
             self._note(key, value)
         return changes
 
-    @property
-    def groups(self) -> set[str]:
-        """The groups that have records."""
-        return set(self._keys)
-
     def deletions(self, names: Iterable[str]) -> list[Change]:
         """Tombstones of all records of groups that are not in `names`."""
-        changes: list[Change] = [(key, None) for name in sorted(self.groups - set(names)) for key in self._order(name)]
+        changes: list[Change] = [(key, None) for name in sorted(self.groups.keys() - set(names)) for key in self._order(name)]
         for key, _ in changes:
             self._note(key, None)
         return changes
@@ -83,17 +77,17 @@ class PolledHistory:
     def _order(self, name: str) -> list[bytes]:
         """The keys of a group: members before the group, as a broker writes them; commits last."""
         rank = {2: 8, 3: 8, 1: 9}
-        return sorted(self._keys[name], key=lambda key: (rank.get(key[1], 10 - key[1]), key))
+        return sorted(self.groups[name], key=lambda key: (rank.get(key[1], 10 - key[1]), key))
 
     def _note(self, key: bytes, value: bytes | None) -> None:
         name = key[4 : 4 + int.from_bytes(key[2:4])].decode()
         if value is not None:
             self._values[key] = value
-            self._keys.setdefault(name, set()).add(key)
+            self.groups.setdefault(name, set()).add(key)
         elif self._values.pop(key, None) is not None:
-            self._keys[name].discard(key)
-            if not self._keys[name]:
-                del self._keys[name]
+            self.groups[name].discard(key)
+            if not self.groups[name]:
+                del self.groups[name]
 
     def _classic(self, group: SeenGroup) -> Iterator[Change]:
         key = encode_key(RecordType.GROUP_METADATA, GroupKey(group.group_id))
@@ -102,7 +96,7 @@ class PolledHistory:
         value = _generation(group, generation)
         if before == value or (before is None and not group.members):  # a group that only commits has no generation
             return
-        if group.group_id in self._keys:  # it was under KIP-848 before
+        if group.group_id in self.groups:  # it was under KIP-848 before
             yield from ((each, None) for each in self._order(group.group_id) if each[1] in (3, 5, 6, 7))
         yield key, encode_value(RecordType.GROUP_METADATA, replace(value, generation=generation + 1), 3)
 
@@ -124,10 +118,8 @@ class PolledHistory:
         return [*changes, (encode_key(kind, GroupKey(group.group_id)), encode_value(kind, target, 0))]
 
     def _commits(self, name: str, commits: Mapping[Partition, Committed | None], now_ms: int) -> Iterator[Change]:
-        seen = set()
-        for (topic, partition), commit in sorted(commits.items(), key=itemgetter(0)):
-            key = encode_key(RecordType.OFFSET_COMMIT, OffsetKey(name, topic, partition))
-            seen.add(key)
+        seen = {encode_key(RecordType.OFFSET_COMMIT, OffsetKey(name, *at)): commits[at] for at in sorted(commits)}
+        for key, commit in seen.items():
             if commit is None:  # it could not be read, so it may still be what it was
                 continue
             offset, epoch, metadata = commit
@@ -139,7 +131,7 @@ class PolledHistory:
         yield from ((key, None) for key in self._of(name, RecordType.OFFSET_COMMIT) if key not in seen)
 
     def _of(self, name: str, kind: RecordType) -> list[bytes]:
-        return sorted(key for key in self._keys.get(name, ()) if key[1] == kind)
+        return sorted(key for key in self.groups.get(name, ()) if key[1] == kind)
 
     def _read(self, key: bytes) -> object:
         record = decode_record(key, self._values[key]) if key in self._values else None

@@ -65,7 +65,7 @@ class Poller(Recording):
                 if self._pending and time.monotonic() - flushed >= self._schedule.flush:
                     flushed = time.monotonic()
                     self._write(folder, patient=follow)
-                self._report_status()
+                self._report(self.status)
                 if not follow or self._stop.wait(max(0.0, due - time.monotonic())):
                     break
             self._write(folder, patient=False)
@@ -104,7 +104,7 @@ class Poller(Recording):
         now_ms = time.time_ns() // 1_000_000
         changes = self._history.changes(poll.groups, self._topic_ids, now_ms)
         if poll.names is not None:
-            lost = self._history.groups - poll.names
+            lost = self._history.groups.keys() - poll.names
             changes += self._history.deletions(poll.names | (unconfirmed(self._cluster, lost, poll) if lost else set()))
         if changes:
             numbered = enumerate(changes, self._next)

@@ -65,8 +65,8 @@ def resolve(
         odd = min(set(given) ^ set(known))
         raise OptionError(f"{option}: partition {odd[1]} of {odd[0]} is {'missing' if odd in known else 'not one that is read'}")
     found = {one: at for one, at in sorted(given.items()) if at not in (EARLIEST, LATEST)}
-    for word, which in ((EARLIEST, "start"), (LATEST, latest)):
-        found |= cluster.offsets([one for one in known if given[one] == word], which)
+    found |= cluster.offsets([one for one in known if given[one] == EARLIEST], "start")
+    found |= cluster.offsets([one for one in known if given[one] == LATEST], latest)
     check_leaders(known, found, lost="records cannot be read")
     return dict(sorted(found.items()))
 

@@ -31,7 +31,6 @@ _MADE = {"poll": "polls", "segments": "segment files", "dump": "the text of kafk
 COMPACTED_AFTER_S = 600
 """After a shorter pause nothing is taken for compacted: segments of the offsets topic (100 MB) are compacted only when they are
 closed. Other offsets that are missing are markers and aborted records of transactions."""
-LAST_OFFSET = 2**63 - 1
 FLUSH_RECORDS = 200_000
 FLUSH_BYTES = 64 * 2**20
 
@@ -47,6 +46,7 @@ class Recorder(Recording):
         self, settings: Settings, out: str | Path, schedule: Schedule, report: Callable[[Status], None] | None = None
     ) -> None:
         super().__init__(settings, out, schedule, report)
+        self._isolation = settings.get("isolation.level", "read_committed")
         self._at: dict[Partition, int] = {}
         self._goal: dict[Partition, int] = {}
         # Per partition, as first offset and the offset after the last: what was written in the last pause, and the range in it
@@ -80,7 +80,7 @@ class Recorder(Recording):
             self._compact(folder)
             self._count_missing(folder)
             folder.update_about(sampled_at=max(folder.about["sampled_at"], self._current_at(folder, first.at)))
-            self._report_status()
+            self._report(self.status)
         return self.status
 
     def _begin(self, folder: CaptureFolder) -> Sample:
@@ -126,10 +126,6 @@ class Recorder(Recording):
         self._add_sample(folder, now)
         return now
 
-    @property
-    def _isolation(self) -> str:
-        return self._settings.get("isolation.level", "read_committed")
-
     def _loop(self, folder: CaptureFolder, consumer: Any, sampler: Sampler | None, now: Sample) -> None:
         end = dict(now.log_end)
         flushed = received = time.monotonic()
@@ -152,13 +148,13 @@ class Recorder(Recording):
                 flushed = time.monotonic()
             reach = end if sampler is not None else {one: min(end.get(one, 0), goal) for one, goal in self._goal.items()}
             self.status.behind = sum(max(0, to - self._at.get(one, 0)) for one, to in reach.items())
-            self._report_status()
+            self._report(self.status)
 
     def _consume(self, folder: CaptureFolder, consumer: Any) -> int:
         records, events = split_events(consumer.consume(CONSUME, 0.5))
         if records:
             if time.time() - self._heard_at >= COMPACTED_AFTER_S:
-                self._catch_up(folder, dict.fromkeys(self._at, LAST_OFFSET))  # the next sample says to where
+                self._catch_up(folder, dict.fromkeys(self._at, 1 << 62))  # the next sample says to where
             self._heard_at = time.time()
             batch = to_batch(records)
             self._pending.append(batch)

@@ -50,7 +50,8 @@ class Recording(ABC):
     def __init__(
         self, settings: Settings, out: str | Path, schedule: Schedule, report: Callable[[Status], None] | None = None
     ) -> None:
-        self._settings, self._out, self._schedule, self._report = settings, out, schedule, report
+        self._settings, self._out, self._schedule = settings, out, schedule
+        self._report: Callable[[Status], None] = report or (lambda _: None)
         self._stop = threading.Event()
         self._cluster = Cluster(settings)
         self._pending: list[pa.RecordBatch] = []
@@ -73,10 +74,6 @@ class Recording(ABC):
         """What changes in ``capture.json`` with the pending records."""
         return {}
 
-    def _report_status(self) -> None:
-        if self._report is not None:
-            self._report(self.status)
-
     def _write_sample(self, folder: CaptureFolder, taken: Sample, **facts: Any) -> None:
         folder.samples.append([sample_batch(taken)], {})
         folder.write_json("topics.json", taken.topics)
@@ -92,7 +89,7 @@ class Recording(ABC):
             except CANNOT_WRITE as error:
                 self.status.trouble = f"cannot write ({reason_of(error)}); waiting for space"
                 folder.free()
-                self._report_status()
+                self._report(self.status)
                 if not patient or self._stop.wait(1.0):
                     raise
             else:

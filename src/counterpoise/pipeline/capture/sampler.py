@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
@@ -17,10 +17,6 @@ from counterpoise.pipeline.capture.columns import SAMPLES
 from counterpoise.wire.consumer_protocol import Partition
 
 __all__ = ["Sample", "Sampler", "sample", "sample_batch"]
-
-
-MOST = 10
-"""Maximal number of samples that wait, while the disk is full: those of a large cluster have megabytes."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +65,15 @@ class Sampler:
     def __init__(self, cluster: Cluster, every: float) -> None:
         self._cluster, self._every = cluster, every
         self._done = threading.Event()
-        self._taken: SimpleQueue[Sample | SourceError] = SimpleQueue()
+        # The newest few: while the disk is full nobody takes them, and those of a large cluster have megabytes.
+        self._taken: deque[Sample | SourceError] = deque(maxlen=10)
         # A daemon: a request that blocks for half a minute must not delay the end of the process.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def taken(self) -> list[Sample | SourceError]:
         """Samples since the last call, and the errors of samples that failed."""
-        return [self._taken.get_nowait() for _ in range(self._taken.qsize())]
+        return [self._taken.popleft() for _ in range(len(self._taken))]
 
     def stop(self) -> None:
         """End the thread."""
@@ -84,9 +81,7 @@ class Sampler:
 
     def _run(self) -> None:
         while not self._done.wait(self._every):
-            if self._taken.qsize() >= MOST:
-                continue
             try:
-                self._taken.put(sample(self._cluster))
+                self._taken.append(sample(self._cluster))
             except SourceError as error:
-                self._taken.put(error)
+                self._taken.append(error)

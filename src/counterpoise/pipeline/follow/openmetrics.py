@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, genera
 from prometheus_client.registry import Collector
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.follow.gauges import Gauges, GroupGauges
+from counterpoise.pipeline.follow.gauges import Gauges
 
 __all__ = ["MOST_GROUPS", "MOST_MEMBERS", "PREFIX", "Figures", "serve"]
 
@@ -24,22 +24,18 @@ MOST_MEMBERS = 10_000
 PREFIX = "kafka_consumergroup_group"
 _GROUP = ["cluster_name", "group"]
 _COUNTERS = {
-    "rebalances": ("rebalances", "rebalances", "Rebalances since the recording began."),
-    "moved_partitions": ("partitions", "moved", "Partitions that went from one living member to another."),
-    "failed_generations": ("generations", "failed_generations", "Generations that never got an assignment."),
+    "rebalances": ("rebalances", "Rebalances since the recording began."),
+    "moved_partitions": ("moved", "Partitions that went from one living member to another."),
+    "failed_generations": ("failed_generations", "Generations that never got an assignment."),
 }
 _GAUGES = {
     # No counter: a later commit can show that a partition stopped for less.
-    "stopped_partition_seconds": (
-        "seconds",
-        "stopped_partition_seconds",
-        "Partition-seconds without a commit because of rebalances.",
-    ),
-    "members": ("members", "members_now", "Members as of the last generation."),
-    "idle_members": ("members", "idle_now", "Members without a partition as of the last generation."),
-    "spread_partitions": ("partitions", "spread_now", "Partitions between the member with most and the one with fewest."),
+    "stopped_partition_seconds": ("stopped_partition_seconds", "Partition-seconds without a commit because of rebalances."),
+    "members": ("members_now", "Members as of the last generation."),
+    "idle_members": ("idle_now", "Members without a partition as of the last generation."),
+    "spread_partitions": ("spread_now", "Partitions between the member with most and the one with fewest."),
 }
-"""Name after the prefix -> its unit (the last word of the name), the column of `group_report`, and the help text."""
+"""Name after the prefix, of which the last word is the unit -> the column of `group_report`, and the help text."""
 
 
 class Figures(Collector):
@@ -50,73 +46,49 @@ class Figures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metric families, samples sorted by group."""
-        groups = self._gauges.groups
-        shown = groups[:MOST_GROUPS]
+        every = self._gauges.groups
+        groups = [([one.cluster, one.group], one) for one in every[:MOST_GROUPS]]
         for families, kind in ((_COUNTERS, CounterMetricFamily), (_GAUGES, GaugeMetricFamily)):
-            for name, (unit, figure, words) in families.items():
-                family = kind(f"{PREFIX}_{name}", words, labels=_GROUP, unit=unit)
-                for one in shown:
-                    if figure in one.counts:
-                        family.add_metric([one.cluster, one.group], one.counts[figure])
-                yield family
-        yield from self._lag(shown)
-        yield from self._states(shown)
-        yield from self._findings_and_actions()
-        yield from self._about(len(groups) - len(shown), sum(len(one.members) for one in shown) - MOST_MEMBERS)
-
-    def _lag(self, shown: Sequence[GroupGauges]) -> Iterator[Metric]:
+            for name, (figure, words) in families.items():
+                known = [(at, one.counts[figure]) for at, one in groups if figure in one.counts]
+                yield _family(f"{PREFIX}_{name}", words, _GROUP, known, name.rpartition("_")[2], kind)
+        lag = [(at, one.lag) for at, one in groups if one.lag is not None]
+        late = [(at, one.lag_seconds) for at, one in groups if one.lag_seconds is not None]
+        members = [([*at, each.member_id, each.client_id], each.lag) for at, one in groups for each in one.members]
+        states = [([*at, state], number) for at, one in groups for state, number in sorted(one.states.items())]
         # Without a unit: it would have to end the name, and dashboards expect these names.
-        total = GaugeMetricFamily(f"{PREFIX}_sum_lag", "Records behind, all partitions.", labels=_GROUP)
-        most = GaugeMetricFamily(f"{PREFIX}_max_lag", "Lag in records of the partition with the largest one.", labels=_GROUP)
-        late = GaugeMetricFamily(
-            f"{PREFIX}_max_lag_seconds", "Time lag in seconds of the partition with the largest one.", labels=_GROUP
-        )
-        labels = [*_GROUP, "consumer_id", "client_id"]
-        each = GaugeMetricFamily(f"{PREFIX}_member_sum_lag", "Records behind, the partitions of one member.", labels=labels)
-        left = MOST_MEMBERS
-        for one in shown:
-            if one.lag is not None:
-                total.add_metric([one.cluster, one.group], one.lag[0])
-                most.add_metric([one.cluster, one.group], one.lag[1])
-            if one.lag_seconds is not None:
-                late.add_metric([one.cluster, one.group], one.lag_seconds)
-            named = one.members[:left]
-            left -= len(named)
-            for member in named:
-                each.add_metric([one.cluster, one.group, member.member_id, member.client_id], member.lag)
-        yield from (total, most, late, each)
-
-    def _states(self, shown: Sequence[GroupGauges]) -> Iterator[Metric]:
+        yield _family(f"{PREFIX}_sum_lag", "Records behind, all partitions.", _GROUP, [(at, total) for at, (total, _) in lag])
+        words = "Lag in records of the partition with the largest one."
+        yield _family(f"{PREFIX}_max_lag", words, _GROUP, [(at, most) for at, (_, most) in lag])
+        yield _family(f"{PREFIX}_max_lag_seconds", "Time lag in seconds of the partition with the largest one.", _GROUP, late)
+        labels, words = [*_GROUP, "consumer_id", "client_id"], "Records behind, the partitions of one member."
+        yield _family(f"{PREFIX}_member_sum_lag", words, labels, members[:MOST_MEMBERS])
         words = "Partitions of a group in a state of the table health, now."
-        states = GaugeMetricFamily(f"{PREFIX}_state_partitions", words, labels=[*_GROUP, "state"], unit="partitions")
-        for one in shown:
-            for state, partitions in sorted(one.states.items()):
-                states.add_metric([one.cluster, one.group, state], partitions)
-        yield states
-
-    def _findings_and_actions(self) -> Iterator[Metric]:
-        words = "Groups that an action of the audit concerns, by kind of action."
-        family = GaugeMetricFamily("counterpoise_action_groups", words, labels=["cluster_name", "kind"], unit="groups")
-        for (cluster, kind), groups in sorted(self._gauges.actions.items()):
-            family.add_metric([cluster, kind], groups)
-        yield family
-        labels = ["cluster_name", "kind", "severity"]
-        found = GaugeMetricFamily("counterpoise_findings", "Findings that are not accepted.", labels=labels)
-        for key, number in sorted(self._gauges.findings.items()):
-            found.add_metric(list(key), number)
-        yield found
-
-    def _about(self, groups: int, members: int) -> Iterator[Metric]:
+        yield _family(f"{PREFIX}_state_partitions", words, [*_GROUP, "state"], states, "partitions")
+        words, labels = "Groups that an action of the audit concerns, by kind of action.", ["cluster_name", "kind"]
+        yield _family("counterpoise_action_groups", words, labels, sorted(self._gauges.actions.items()), "groups")
+        words, labels = "Findings that are not accepted.", ["cluster_name", "kind", "severity"]
+        yield _family("counterpoise_findings", words, labels, sorted(self._gauges.findings.items()))
         words = "Groups and members beyond the limits, which have no series."
-        left_out = GaugeMetricFamily("counterpoise_left_out", words, labels=["what"])
-        left_out.add_metric(["groups"], groups)
-        left_out.add_metric(["members"], max(0, members))
-        yield left_out
-        words = "Time of the newest group record that is in the tables."
-        newest = GaugeMetricFamily("counterpoise_newest_record_timestamp_seconds", words, unit="seconds")
-        if self._gauges.newest is not None:
-            newest.add_metric([], self._gauges.newest.timestamp())
-        yield newest
+        beyond = (("groups", len(every) - len(groups)), ("members", max(0, len(members) - MOST_MEMBERS)))
+        yield _family("counterpoise_left_out", words, ["what"], [([what], number) for what, number in beyond])
+        words, newest = "Time of the newest group record that is in the tables.", self._gauges.newest
+        known = [] if newest is None else [([], newest.timestamp())]
+        yield _family("counterpoise_newest_record_timestamp_seconds", words, [], known, "seconds")
+
+
+def _family(
+    name: str,
+    words: str,
+    labels: list[str],
+    known: Sequence[tuple[Sequence[str], float]],
+    unit: str = "",
+    kind: Any = GaugeMetricFamily,
+) -> Metric:
+    family: Any = kind(name, words, labels=labels, unit=unit)
+    for values, figure in known:
+        family.add_metric(list(values), figure)
+    return family  # type: ignore[no-any-return]
 
 
 def serve(gauges: Gauges, port: int, host: str, trouble: Callable[[], str | None]) -> Callable[[], None]:

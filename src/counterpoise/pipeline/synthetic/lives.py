@@ -18,9 +18,9 @@ __all__ = ["Person", "Step", "life"]
 _AFTER_STORM_S = 75.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Person:
-    """A member; `instance` is its instance id, None: it is not static."""
+    """A member, ordered by its id; `instance` is its instance id, None: it is not static."""
 
     member: str
     client: str
@@ -87,24 +87,20 @@ class _Life:
     def _next_people(self, at: int) -> tuple[Person, ...]:
         """Members of the next generation: first all; then, in turn, one leaves and one (sometimes two) joins."""
         if not at:
-            return self._sorted([self._new(number) for number in range(self._plan.members)])
+            return tuple(sorted(self._new(number) for number in range(self._plan.members)))
         here = {one.number for one in self._people}
         if len(here) > 1 and at % 2:
             leaver = int(self._chance.choice(sorted(here)))
             return tuple(one for one in self._people if one.number != leaver)
         away = [number for number in range(max(here) + 2) if number not in here]
         few = away if len(away) <= 2 and self._chance.random() < 0.8 else away[:1]
-        return self._sorted([*self._people, *(self._new(number) for number in few)])
+        return tuple(sorted([*self._people, *(self._new(number) for number in few)]))
 
     def _new(self, number: int) -> Person:
         client = f"{self._plan.name}-{number}"
         tail = self._chance.bytes(16).hex()
         member = f"{client}-{tail[:8]}-{tail[8:12]}-{tail[12:16]}-{tail[16:20]}-{tail[20:]}"
         return Person(member, client, f"static-{number}" if self._plan.static else None, number)
-
-    @staticmethod
-    def _sorted(people: list[Person]) -> tuple[Person, ...]:
-        return tuple(sorted(people, key=lambda one: one.member))
 
     def _rebalance(self, begin: int, end: int, people: tuple[Person, ...]) -> Iterator[Step]:
         claimed, self._people = _translated(self._owner, self._people, people), people
@@ -123,7 +119,7 @@ class _Life:
         """A static member rejoins under a new id: the same generation is written again, and no member stops."""
         index = int(self._chance.integers(len(self._people)))
         old = self._people
-        people = self._sorted([*old[:index], self._new(old[index].number), *old[index + 1 :]])
+        people = tuple(sorted([*old[:index], self._new(old[index].number), *old[index + 1 :]]))
         self._owner, self._people = _translated(self._owner, old, people), people
         return Step(at, at, "replaced", self._generation, people, self._owner, self._owner)
 
