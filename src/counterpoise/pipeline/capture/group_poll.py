@@ -99,7 +99,7 @@ def unconfirmed(cluster: Cluster, names: set[str], poll: GroupPoll) -> set[str]:
     """
     topic = cluster.request(partial(cluster.admin.list_topics, OFFSETS_TOPIC, timeout=TIMEOUT_S), "topics").topics[OFFSETS_TOPIC]
     if without_leader := sorted(index for index, one in topic.partitions.items() if one.leader < 0):
-        # Not described: librdkafka aborts the process if a coordinator comes back while it is waited for (its issue 4605).
+        # Not described: librdkafka aborts the process if a coordinator comes back while it is waited for.
         poll.faults.append(f"{OFFSETS_TOPIC}: partition {without_leader[0]} has no leader, so its groups are not listed")
         return names
     there = set[str]()
