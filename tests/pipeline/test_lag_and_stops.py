@@ -358,6 +358,18 @@ def test_time_without_samples_is_no_stop(tmp_path: Path, sampled: tuple[float, .
     assert (row["stop_s"], row["left_out_s"]) == (stop, left_out)
 
 
+@pytest.mark.parametrize(("kinds", "stop"), [((), 26.0), (("emptied",), 6.0), (("emptied", "deleted", "created"), 6.0)])
+def test_time_without_members_is_no_stop(tmp_path: Path, kinds: tuple[str, ...], stop: float) -> None:
+    """Commits every 2 s until 8 s; the last member leaves at 10 s, the next one joins at 30 s and commits from 36 s on."""
+    told = commits(*((0, s, 1) for s in (2, 4, 6, 8, 36, 38)))
+    empty: list[Any] = [(10 + number, "eager", kind, {}) for number, kind in enumerate(kinds)]
+    life = steps((1, "eager", "rebalance", {"a": [0]}), *empty, (30, "eager", "rebalance", {"b": [0]}))
+    samples = ends(tmp_path, *((0, s, 9) for s in (*range(0, 15, 2), *range(24, 40, 2))))
+    for sampled in (None, samples):
+        (row,) = (one for one in stops(told, life, sampled) if one["generation"] == len(life))
+        assert row["stop_s"] == (stop if sampled is None or kinds else 18.0)
+
+
 def test_nothing_stopped_of_a_topic_that_was_recreated() -> None:
     """Both partitions change hands at 10 s, when the topic is another one, and again at 20 s."""
     told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18, 24, 26) for p in (0, 1)))

@@ -44,8 +44,11 @@ def test_there_is_trouble_only_if_it_lasts_while_there_are_samples(trouble: str,
     assert found == ([(trouble, True)] * len(PLACES) if resumes == END else [])
 
 
-def test_a_group_whose_members_left_before_the_first_sample_is_unowned() -> None:
-    events: list[Event] = [owned(0, 0), *(Commit(10 * SECOND, "g", place, 5, None) for place in EVERYWHERE), owned(20, None)]
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_group_whose_members_left_before_the_first_sample_is_unowned(*, compacted: bool) -> None:
+    """Also if compaction has left only the record that it is empty."""
+    events: list[Event] = [] if compacted else [owned(0, 0)]
+    events += [*(Commit(10 * SECOND, "g", place, 5, None) for place in EVERYWHERE), owned(20, None)]
     events += [Sample(second * SECOND, (3 * second,) * len(PLACES), (0,) * len(PLACES)) for second in range(100, 300, 5)]
     rows = [row for row in folded(History(tuple(events), None, None)).health.values() if row["scope"] == "partition"]
     assert {row["state"] for row in rows if row["open"]} == {"unowned"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from math import fsum
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,9 @@ def open_rows(parts: PartitionStates, instants: Int64) -> HealthRows:
     here = Waiting(known, group[known], of.owner.astype(np.int64), waiting.astype(np.int64))
     until = np.full(len(parts.units), instants[-1])
     units = unit_rows(parts.units, until, lag_of(parts.units, here), is_open=True)
-    return HealthRows.joined([_last_rows(group, parts.health, known, is_open=True), units])
+    # Without the records that the log has deleted
+    last = replace(_last_rows(group, parts.health, known, is_open=True), lag_end=here.lag)
+    return HealthRows.joined([last, units])
 
 
 def _last_rows(group: Int64, matrix: Float, keys: Int64, *, is_open: bool) -> HealthRows:

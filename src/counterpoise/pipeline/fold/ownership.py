@@ -20,7 +20,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["FOLLOWING", "Names", "NewSteps", "OwnerSpans", "Steps"]
 
-_ENDS = ("emptied", "deleted", "migrated")
+_ENDS = ("emptied", "deleted", "migrated", "created")
 _REPLACED = "static_replacement"
 FOLLOWING = 3
 """After this number of further steps of the group, no later record changes the owners of a step, or which of their commits count
@@ -61,6 +61,13 @@ class Steps(Columns):
         after[: max(len(after) - by, 0)][same] = self.time[by:][same]
         return after
 
+    def empty_since(self) -> Int64:
+        """The time since which the group had no members when a step came; NEVER: it had some."""
+        at = np.arange(len(self.group))
+        with_members = np.append(-1, np.maximum.accumulate(np.where(self.ends, -1, at)))[:-1]
+        first = np.maximum(with_members, np.searchsorted(self.group, self.group) - 1) + 1
+        return np.where(first < at, self.time[first], NEVER)
+
 
 @dataclass(frozen=True)
 class OwnerSpans(Columns):
@@ -81,6 +88,7 @@ class OwnerSpans(Columns):
     until: Int64
     nobody_from: Int64
     closed: Int64
+    empty_since: Int64  # As `Steps.empty_since` of the step
     timed: Bool  # Its stop is in the group's figures
 
     def ended(self, steps: Steps) -> OwnerSpans:
@@ -94,7 +102,8 @@ class OwnerSpans(Columns):
         step = self.step[recent]
         left = _left(steps, step, self.owner[recent]) & followed[step]
         until, nobody_from = (np.where(later[step] & ~left, two[step], one[step]) for later in (keeps, commits_later))
-        return self.put(recent, until=until, nobody_from=nobody_from, closed=three[step])
+        empty_since = np.minimum(self.empty_since[recent], steps.empty_since()[step])
+        return self.put(recent, until=until, nobody_from=nobody_from, closed=three[step], empty_since=empty_since)
 
 
 def _left(steps: Steps, step: Int64, owner: Int64) -> Bool:
@@ -160,6 +169,7 @@ class NewSteps:
             until=never,
             nobody_from=never,
             closed=never,
+            empty_since=never,
             timed=no,
         )
         return steps, topic, partition, spans

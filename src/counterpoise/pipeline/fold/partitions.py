@@ -101,7 +101,8 @@ class PartitionStates:
     step_group, step_time : int64
         Distinct times of steps, by group: those for which rows of lag may still be computed.
     n_steps, third_step, owned_since : int64
-        By group: the number of its steps, the time of the third, and that of the first that assigns a partition.
+        By group: the number of its steps, the time of the third, and that of the first that assigns a partition, or leaves the
+        group without members.
     health : float64
         The matrix of `health_state`, one column per key.
     units : Units
@@ -145,6 +146,7 @@ class PartitionStates:
         topic_id = _codes(commits["topic_id"], names.ids).astype(np.int32)
         self.owned_since = widened(self.owned_since, len(names.groups), NEVER)
         np.minimum.at(self.owned_since, span_group, spans.time)
+        np.minimum.at(self.owned_since, new_steps.group[new_steps.ends], new_steps.time[new_steps.ends])
         places = [
             np.concatenate(columns)
             for columns in (

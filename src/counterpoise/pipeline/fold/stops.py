@@ -2,8 +2,9 @@
 
 The offsets topic does not record the start of a rebalance. It records the last commit of the old owner and the first commit of
 the new one (on any of its partitions, because a partition without traffic has no commits). A stop is the time between the two
-less the usual gap between commits, and less the time without samples: the broker may have been away. Commits count as
-the owner's up to the third step after the one that assigned the partition; later commits are in the number of commits only.
+less the usual gap between commits, less the time without members, which no strategy makes shorter, and less the time without
+samples: the broker may have been away. Commits count as the owner's up to the third step after the one that assigned the
+partition; later commits are in the number of commits only.
 """
 
 from __future__ import annotations
@@ -98,10 +99,12 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
     usual = np.fmin(gap, before("gap_before"))
     usual = np.where(np.isnan(usual), 0.0, usual)
     both = (first != NEVER) & (last_before != -NEVER)
-    silence = np.where(both, first / 1e6 - last_before / 1e6, np.nan)
+    empty = np.maximum(time - np.maximum(_pick(spans.empty_since, at), last_before), 0)
+    silence = np.where(both, first / 1e6 - last_before / 1e6 - empty / 1e6, np.nan)
     stopped = both & has_span & (owner_before >= 0) & (_pick(spans.eager, at) | (owner != owner_before))
     stop = np.where(stopped, np.maximum(silence - usual, 0.0), np.nan)
-    left_out = np.minimum(stop, ends.unsampled(last_before, first) / 1e6)
+    unsampled = ends.unsampled(last_before, first) - ends.unsampled(time - empty, time)
+    left_out = np.minimum(stop, unsampled / 1e6)
     closed = np.where(has_span, _pick(spans.closed, at), parts.third_step[group]) <= until
     following = np.full(len(at), NEVER)
     following[:-1] = np.where(by_span.key[1:] == by_span.key[:-1], time[1:], NEVER)
