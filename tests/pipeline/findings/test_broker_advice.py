@@ -61,6 +61,12 @@ def test_a_way_back_is_lines_to_copy() -> None:
 
 
 @pytest.mark.parametrize("protocol", [None, "uniform"])
+def test_a_way_back_leaves_out_what_java_refuses_under_the_classic_protocol(protocol: str | None) -> None:
+    told = found("unbalanced", strategies=WORSE, protocol=protocol)
+    assert ("without group.remote.assignor, with\n  group.protocol=classic" in told) == (protocol is not None)
+
+
+@pytest.mark.parametrize("protocol", [None, "uniform"])
 def test_where_range_spreads_topics_as_well_the_broker_s_is_named_first(protocol: str | None) -> None:
     loops = [run(name, "closed_loop") for name in ("cooperative-sticky", "range")]
     runs = [run("observed", "replay", moved=12, revoked=12), *loops]

@@ -244,6 +244,8 @@ def test_numbers_are_those_in_the_words(kind: str) -> None:
 def test_where_all_clients_can_a_slow_leader_is_done_without(libraries: list[str] | None, told: str) -> None:
     (finding,) = findings_of(healthy(**CASES["slow_leader"], libraries=libraries))
     assert finding.action.endswith(told)
+    # Java and librdkafka do not start with both settings.
+    assert ("without partition.assignment.strategy" in finding.action) == ("group.protocol" in told)
 
 
 def test_members_are_named_where_it_is_about_them() -> None:
@@ -321,6 +323,26 @@ def test_no_eager_strategy_spreads_the_topics_of_a_cooperative_group() -> None:
         run(name, "closed_loop") | {"topic_spread_peak": spread} for name, spread in (("range", 1), ("cooperative-sticky", 4))
     ]
     assert list(findings_of(healthy(**skewed, strategies=[run("observed", "replay"), *runs]))) == []
+
+
+def test_all_lag_is_with_the_only_member_that_has_partitions() -> None:
+    for idle, found in ((0, ["lag_on_one_owner"]), (1, ["lag_on_one_owner"]), (2, [])):
+        row = healthy(**CASES["lag_on_one_owner"], idle_now=idle)
+        kinds = [one.kind for one in findings_of(row) if one.kind != "idle_members"]
+        assert kinds == found
+
+
+@pytest.mark.parametrize("state", ["falling_behind", "stopped", "stalled", "losing_data", "unowned"])
+def test_members_are_not_given_back_while_partitions_are_in_trouble(state: str) -> None:
+    for name, told in (("catching_up", True), (state, False)):
+        row = healthy(**CASES["too_many_members"] | unhealthy(name))
+        assert ("too_many_members" in {one.kind for one in findings_of(row)}) is told
+
+
+@pytest.mark.parametrize(("peak", "told"), [(3, "the last member left in"), (0, "no member was in")])
+def test_a_group_that_was_empty_before_the_recording_lost_no_member_in_it(peak: int, told: str) -> None:
+    (found,) = findings_of(healthy(**CASES["dead_groups"], members_peak=peak))
+    assert found.evidence.startswith(told)
 
 
 @pytest.mark.parametrize("state", ["ok", "catching_up", "unowned"])

@@ -81,7 +81,7 @@ _SPREADS_ALL, _SPREADS_TOPICS = "uniform", "range"
 """The assignors of brokers: one spreads all partitions, the other one those of each topic."""
 _BACK = (
     "back to the classic protocol, one restart at a time (if the brokers' group.consumer.migration.policy is bidirectional "
-    "or downgrade), with\n  group.protocol=classic"
+    "or downgrade), {}with\n  group.protocol=classic"
 )
 
 
@@ -371,5 +371,7 @@ def _broker_lines(row: Row, classic: Sequence[str], *, by_topic: bool) -> str:
     if row["protocol"] != target and (row["protocol"] or by_topic):
         notes.append(f"the broker has an assignor for that; every member with\n  group.remote.assignor={target}")
     if classic:
-        notes += [f"{'or ' if notes else ''}{_BACK}", *(f"  {line}" for line in classic)]
+        # Java refuses this setting under the classic protocol.
+        without = "without group.remote.assignor, " if row["protocol"] else ""
+        notes += [f"{'or ' if notes else ''}{_BACK.format(without)}", *(f"  {line}" for line in classic)]
     return "\n".join(notes)

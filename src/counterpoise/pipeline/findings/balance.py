@@ -179,8 +179,8 @@ def better_strategy(row: Row) -> Finding | None:
 
 
 def lag_on_one_owner(row: Row) -> Finding | None:
-    """Most of the group's lag is on partitions of one member."""
-    lag, share, members = row["lag_now"] or 0, row["lag_owner_share"] or 0.0, row["members_now"] or 0
+    """Most of the group's lag is on partitions of one of the members that have some."""
+    lag, share, members = row["lag_now"] or 0, row["lag_owner_share"] or 0.0, (row["members_now"] or 0) - (row["idle_now"] or 0)
     if lag < 1000 or members < 2 or share < max(0.6, 1.5 / members):
         return None
     return Finding(

@@ -26,8 +26,9 @@ def dead_groups(row: Row) -> Finding | None:
         "dead_groups",
         CRITICAL if lost and since < row["last_ts"] else WARNING if lag >= 1000 else NOTICE,
         f"no members since {when(row['last_ts'])}" + (f", {times(lost, 'records')} deleted unread" if lost else ""),
-        f"the last member left in the recording; {times(partitions, 'partitions')} had a commit, "
-        f"{behind} by now" + (f"; losing data since {when(since)}" if lost else ""),
+        f"{'the last member left' if row['members_peak'] else 'no member was'} in the recording; "
+        f"{times(partitions, 'partitions')} had a commit, {behind} by now"
+        + (f"; losing data since {when(since)}" if lost else ""),
         f"{times(lag, 'records')} wait, and that lag raises alarms"
         if lag
         else "offsets stay until offsets.retention.minutes is over",
@@ -69,7 +70,7 @@ def simple_consumer(row: Row) -> Finding | None:
         NOTICE,
         "commits without members",
         f"{times(row['commits'], 'commits')}{where}, no member ever joined: partitions are "
-        "assigned by hand (assign, not subscribe)",
+        "assigned by hand (assign, not subscribe), or a tool copies offsets (MirrorMaker)",
         "no other process takes over when one dies, and two of them read every record twice",
         "use subscribe() unless the split is planned elsewhere",
         1.0,

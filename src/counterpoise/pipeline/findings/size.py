@@ -62,10 +62,11 @@ def hot_partition(row: Row) -> Finding | None:
 
 
 def too_many_members(row: Row) -> Finding | None:
-    """Fewer members, of those with partitions, can do what the busiest ten minutes ask for, with the headroom."""
+    """Fewer members, of those with partitions, can do what the busiest ten minutes ask for; no partition is in trouble."""
     members, needed = (row["members_now"] or 0) - (row["idle_now"] or 0), row["members_needed"]
     keep = max(needed or 0, _PAIR)
     waits = (row["lag_now"] or 0) > (row["production_per_second"] or 0.0) * _MINUTE
+    waits |= (row["health"] or "ok") not in ("ok", "catching_up")
     short = (row["sizing_seconds"] or 0.0) < _PERIOD
     if row["state"] != "stable" or needed is None or waits or short or members - keep < max(1, _SPARE * members):
         return None
