@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from counterpoise.pipeline.findings.advice import migration_notes
 from counterpoise.report.colours import HUES, PATTERNS, identities, looks
 from counterpoise.report.words import DAY, clock, count, duration, instant, long, number, paragraphs, percent, slug, visible
 
@@ -63,6 +64,16 @@ def test_settings_become_blocks_and_words_stay_words():
         ("words", "then with"),
         ("config", "x.y = 1"),
     ]
+
+
+@pytest.mark.parametrize(("library", "blocks"), [("kafka-python", 1), ("aiokafka", 1), ("franz-go", 2), ("java", 2)])
+def test_all_lines_of_code_are_to_copy_and_no_words(library, blocks):
+    (note,) = migration_notes("range", "cooperative-sticky", [library])
+    found = [text for kind, text in paragraphs(note.lines) if kind == "config"]
+    assert len(found) == blocks
+    assert not any("restarts" in text for text in found)
+    assert all(line.startswith(("from counterpoise", "partition", "kgo.")) for text in found for line in text.splitlines())
+    assert ("import" in found[0]) == (library == "kafka-python")
 
 
 def test_a_look_is_fixed_by_first_appearance_and_letters_never_repeat():

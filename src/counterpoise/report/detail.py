@@ -103,16 +103,13 @@ def _names_and_looks(history: GroupHistory | None) -> tuple[list[str], list[Look
 
 
 def _summary(group: Row) -> str:
-    parts = []
-    if group["rebalances"]:
-        parts.append(plural(group["rebalances"], "rebalance"))
-    if group["members_peak"]:
-        parts.append(f"{plural(group['members_now'], 'member')} (peak {count(group['members_peak'])})")
-    if group["partitions_now"]:
-        parts.append(plural(group["partitions_now"], "partition"))
-    if group["lag_now"] is not None:
-        parts.append(f"{number(group['lag_now'])} behind")
-    return ", ".join(parts) or plural(group["commits"] or 0, "commit")
+    parts = (
+        (group["rebalances"], plural(group["rebalances"], "rebalance")),
+        (group["members_peak"], f"{plural(group['members_now'], 'member')} (peak {count(group['members_peak'])})"),
+        (group["partitions_now"], plural(group["partitions_now"], "partition")),
+        (group["lag_now"] is not None, f"{number(group['lag_now'])} behind"),
+    )
+    return ", ".join(text for known, text in parts if known) or plural(group["commits"] or 0, "commit")
 
 
 def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
@@ -164,15 +161,7 @@ def _sizing(group: Row) -> Figure | None:
     if able is None:
         return Figure("produced", _rate(produced), "in the busiest ten minutes")
     bound = group["capacity_quality"] == "lower_bound"
-    value = (
-        "unknown"
-        if needed is None and bound
-        else "no number"
-        if needed is None
-        else f"at most {count(needed)}"
-        if bound
-        else count(needed)
-    )
+    value = f"{'at most ' if bound else ''}{count(needed)}" if needed is not None else "unknown" if bound else "no number"
     most = f"; more than {count(group['members_useful'])} do not help" if group["members_useful"] else ""
     does = f"a member does {'at least ' if bound else ''}{_rate(able)}"
     return Figure("members needed", value, f"for {_rate(produced)} in the busiest ten minutes; {does}{most}")

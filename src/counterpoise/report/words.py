@@ -39,7 +39,9 @@ UNKNOWN = "\u2013"
 DAY = 86_400_000_000
 """Microseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SETTING = re.compile(r"^\s*(?:[A-Za-z][\w.\-]*\s*=\s*\S.*|#.*|(?:kafka-[\w.\-]+|counterpoise)\s.*)$")
+_SETTING = re.compile(
+    r"^\s*(?:[A-Za-z][\w.\-]*\s*=\s*\S.*|#.*|(?:kafka-(?!python)[\w.\-]+|counterpoise)\s.*|from [\w.]+ import .*|kgo\..*)$"
+)
 _PHRASES = {
     "cooperative_followup": "cooperative follow-up",
     "static_replacement": "static member replaced",
