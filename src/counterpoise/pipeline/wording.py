@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-__all__ = ["duration", "grouped", "seconds", "times", "when"]
+__all__ = ["and_more", "duration", "grouped", "seconds", "times", "when"]
 
 
 def grouped(n: float) -> str:
     """A count with thousands separators: `31,391`, never `1e+06`; at most two decimals."""
     return f"{int(n):,}" if n == int(n) else f"{n:,.2f}".rstrip("0").rstrip(".")
+
+
+def and_more(named: Sequence[str], n: int, what: str) -> str:
+    """`orders, payments and 3 topics more`: the first of `n`."""
+    return ", ".join(named) + (f" and {times(n - len(named), what)} more" if n > len(named) else "")
 
 
 def times(n: float, what: str) -> str:

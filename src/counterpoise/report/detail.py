@@ -27,7 +27,6 @@ from counterpoise.report.words import (
 
 __all__ = ["detail"]
 
-_QUALITIES = {"unknown": "not known everywhere", "reset_policy": "by the reset policy where nothing is committed"}
 _CAUSES = {
     "join": "joined",
     "leave": "left",
@@ -180,9 +179,7 @@ def _spread(group: Row) -> str:
 
 def _lag_owner(group: Row, name_of: dict[str, str]) -> str:
     owner, share = group["lag_owner"], group["lag_owner_share"]
-    words = (
-        [] if group["lag_quality"] in (None, "exact") else [_QUALITIES.get(group["lag_quality"], phrase(group["lag_quality"]))]
-    )
+    words = ["not known everywhere"] if group["lag_quality"] == "unknown" else []
     if owner and share and group["lag_now"]:
         words.append(f"{percent(share)} at {name_of.get(owner, visible(owner))}")
     return ", ".join(words)

@@ -52,9 +52,6 @@ _PHRASES = {
     "subscription": "a subscription changed",
     "partition_count": "the partition count changed",
     "protocol": "the strategy changed",
-    "closed_loop": "closed loop",
-    "commits_only": "commits only",
-    "reset_policy": "reset policy",
     "stops_without_samples": "with stops in time without samples",
 }
 

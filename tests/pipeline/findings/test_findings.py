@@ -325,6 +325,17 @@ def test_no_eager_strategy_spreads_the_topics_of_a_cooperative_group() -> None:
     assert list(findings_of(healthy(**skewed, strategies=[run("observed", "replay"), *runs]))) == []
 
 
+def test_of_many_topics_the_first_are_named() -> None:
+    for n, told in ((2, "of t0, t1; idle"), (40, "of t0, t1, t2, t3, t4 and 35 topics more; idle")):
+        (found,) = findings_of(healthy(**CASES["idle_members"], topics=[f"t{at}" for at in range(n)]))
+        assert told in found.evidence
+
+
+def test_kafka_streams_is_not_told_to_assign_by_lag() -> None:
+    (found,) = findings_of(healthy(**CASES["lag_on_one_owner"], protocol="stream", libraries=["kafka-streams"]))
+    assert found.action.endswith("\nKafka Streams has its own assignor: keep it")
+
+
 def test_all_lag_is_with_the_only_member_that_has_partitions() -> None:
     for idle, found in ((0, ["lag_on_one_owner"]), (1, ["lag_on_one_owner"]), (2, [])):
         row = healthy(**CASES["lag_on_one_owner"], idle_now=idle)

@@ -70,6 +70,7 @@ _MODULES = {
 }
 """The modules with assignors for each client library."""
 _EAGER_ONLY = "aiokafka (eager only): two rolling restarts, first with\n  {}\nthen with {} alone"
+_STREAMS_KEEP = "Kafka Streams has its own assignor: keep it"
 _GO_NAMES = {name: given.replace("Assignor", "Balancer") for name, given in _OURS.items()}
 _WITH_SETTINGS = frozenset({JAVA, LIBRDKAFKA, *_MODULES})
 _WORTH = 2
@@ -230,7 +231,9 @@ def _assignor_lines(libraries: Sequence[str], name: str) -> list[str]:
     for module in sorted({module for library in libraries for module in _MODULES.get(library, ())}):
         lines = f"  from counterpoise.clients.{module} import {name}\n  partition_assignment_strategy=[{name}]"
         notes.append(f"{module.replace('_', '-')} (every member; docs/clients.md):\n{lines}")
-    if not libraries or set(libraries) - set(_MODULES):
+    if STREAMS in libraries:
+        notes.append(_STREAMS_KEEP)
+    if not libraries or set(libraries) - {*_MODULES, STREAMS}:
         notes.append("Java and librdkafka cannot use our assignors: assign() a plan there (`counterpoise plan`, `export`)")
     return notes
 
@@ -252,7 +255,7 @@ def migration_notes(now: str, target: str, libraries: Sequence[str]) -> list[Not
         notes.append(Note(LIBRDKAFKA, 0 if mixed else 2, f"librdkafka: {lines}", mixed))
     notes += _python_notes(now, target, libraries, mixed=mixed)
     if STREAMS in libraries:
-        notes.append(Note(STREAMS, 0, "Kafka Streams has its own assignor: keep it"))
+        notes.append(Note(STREAMS, 0, _STREAMS_KEEP))
     if FRANZ_GO in libraries:
         both, one = (", ".join(f"kgo.{_GO_NAMES.get(name, name)}()" for name in names) for names in ([target, now], [target]))
         lines = f"two rolling restarts, first with\n  kgo.Balancers({both})\nthen with\n  kgo.Balancers({one})"

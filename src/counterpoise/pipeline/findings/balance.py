@@ -19,7 +19,7 @@ from counterpoise.pipeline.findings.advice import (
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.rebalancing import WARNED_SHARE, eager_stops, share_of_time
 from counterpoise.pipeline.history.replay_fold import OBSERVED
-from counterpoise.pipeline.wording import grouped, times
+from counterpoise.pipeline.wording import and_more, grouped, times
 
 __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "topic_skew", "unbalanced"]
 
@@ -35,7 +35,7 @@ def idle_members(row: Row) -> Finding | None:
     better = suggested_strategy(row) or (STICKY if by_broker(row) and row["protocol"] == "range" else None)
     other = runs.get(better or "")
     skewed = members <= partitions and other is not None and other["spread_peak"] < (row["spread_now"] or 0)
-    names = ", ".join(row["idle_clients"][:5])
+    names, topics = ", ".join(row["idle_clients"][:5]), and_more(row["topics"][:5], len(row["topics"]), "topics")
     if skewed:
         way = f"there are enough partitions for all members; change the strategy\n{change_lines(row)}"
     elif members > partitions:
@@ -49,7 +49,7 @@ def idle_members(row: Row) -> Finding | None:
         "idle_members",
         WARNING,
         f"{times(idle, 'members')} of {grouped(members)} own no partition",
-        f"{grouped(members)} members share {times(partitions, 'partitions')} of {', '.join(row['topics'])}; idle: {names}",
+        f"{grouped(members)} members share {times(partitions, 'partitions')} of {topics}; idle: {names}",
         f"{times(idle, 'members')} process nothing and take part in every rebalance",
         way,
         10.0 * idle,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterpoise.pipeline.findings.finding import CRITICAL, WARNING, Finding, Row
-from counterpoise.pipeline.wording import duration, grouped, times, when
+from counterpoise.pipeline.wording import and_more, duration, grouped, times, when
 
 __all__ = ["falling_behind", "losing_data", "stalled_partition", "stopped_partition"]
 
@@ -113,8 +113,7 @@ def _worst(row: Row, state: Mapping[str, Any]) -> str:
         f"{', client ' + one['client_id'] if one['client_id'] else ''})"
         for one in listed
     ]
-    more = state["partitions"] - len(listed)
-    return ", ".join(named) + (f" and {times(more, 'partitions')} more" if more > 0 else "")
+    return and_more(named, state["partitions"], "partitions")
 
 
 def _rates(state: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from shlex import quote
 
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
-from counterpoise.pipeline.wording import grouped, times, when
+from counterpoise.pipeline.wording import and_more, grouped, times, when
 
 __all__ = ["commits_by_nobody", "dead_groups", "deletion", "simple_consumer"]
 
@@ -104,5 +104,4 @@ def commits_by_nobody(row: Row) -> Finding | None:
 def _unowned(row: Row) -> str:
     """The partitions with most commits without an owner, and the number of the others."""
     listed = [f"{one['topic']}-{one['partition']} ({grouped(one['commits'])})" for one in row["unowned_commits"] or ()]
-    more = (row["partitions_without_owner"] or 0) - len(listed)
-    return ", ".join(listed) + (f" and {times(more, 'partitions')} more" if more > 0 else "")
+    return and_more(listed, row["partitions_without_owner"] or 0, "partitions")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from counterpoise.pipeline.findings.advice import by_broker, change_lines, setting_lines
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
@@ -87,7 +85,8 @@ def eager_stops(row: Row) -> Finding | None:
         (revoked - moved) / 10 if saved is None else saved,
         {"rebalances": n, "revoked": revoked, "moved": moved}
         | ({} if stopped is None else {"stopped_partition_seconds": stopped}),
-        *_longest_stop(row),
+        row["longest_stop_generation"],
+        row["longest_stop_ts"] or row["last_ts"],
     )
 
 
@@ -105,12 +104,6 @@ def _under_this_protocol(row: Row) -> int:
         one["generations"] for one in row["strategies"] or () if (one["strategy"], one["mode"]) == (OBSERVED, REPLAY)
     ]
     return min([row["rebalances"] or 0, *observed])
-
-
-def _longest_stop(row: Row) -> tuple[int | None, datetime | None]:
-    """Generation and time of the longest stop; if it is unknown, None and the end of the history."""
-    generation = row["longest_stop_generation"]
-    return generation, row["last_ts"] if generation is None else row["longest_stop_ts"]
 
 
 def _silence(row: Row) -> str:
