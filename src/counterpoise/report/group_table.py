@@ -141,9 +141,10 @@ def choices(rows: Iterable[GroupRow], actions: Iterable[Row]) -> list[tuple[str,
         for name in ("health", "strategy", "type", "owner"):
             tallies[name].update(filter(None, [row.data[name]]))
         tallies["library"].update(filter(None, row.data["libraries"].split("|")))
-    titles = {"kind": "finding"}
     made = []
     for name, tally in tallies.items():
         ranked = sorted(tally.items(), key=lambda item: (-item[1], item[0]))
-        made.append((name, titles.get(name, name), [(value, f"{phrase(value)} ({count(n)})") for value, n in ranked]))
+        made.append(
+            (name, "finding" if name == "kind" else name, [(value, f"{phrase(value)} ({count(n)})") for value, n in ranked])
+        )
     return [*made, ("action", "action", [(str(row["rank"]), f"{row['rank']}. {visible(row['title'])}") for row in actions])]

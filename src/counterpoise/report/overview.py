@@ -171,16 +171,13 @@ def _over(ratio: float | None) -> str:
     return UNKNOWN if ratio is None else "\N{MULTIPLICATION SIGN}\N{THIN SPACE}" + f"{ratio:.2f}"
 
 
-def period_of(summary: Row, groups: list[Row]) -> tuple[int, int]:
-    """First and last instant of the audit in microseconds, from the summary's ISO times or else from the groups."""
+def period_of(summary: Row) -> tuple[int, int]:
+    """First and last instant of the audit in microseconds; 0 if there are no records."""
     from datetime import datetime
 
     known = [summary.get("from"), summary.get("to")]
-    if all(known):
-        start, stop = (round(datetime.fromisoformat(str(text)).timestamp() * 1e6) for text in known)
-        return start, stop
-    instants = [g[key] for g in groups for key in ("first_ts", "last_ts") if g[key] is not None]
-    return (min(instants), max(instants)) if instants else (0, 0)
+    start, stop = (round(datetime.fromisoformat(str(text)).timestamp() * 1e6) if all(known) else 0 for text in known)
+    return start, stop
 
 
 def span_words(period: tuple[int, int]) -> str:

@@ -28,7 +28,10 @@ _SHAPES = {
     "subscription": "dot",
     "partition_count": "box",
     "protocol": "plus",
+    **dict.fromkeys(("emptied", "deleted"), "end"),
+    "cooperative_followup": "small",
 }
+"""Cause or kind of a step -> the shape of its mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +134,10 @@ def _pieces(scene: _Scene, span: Interval, height: float) -> list[Segment]:
     verb = "" if len(span.members) == 1 else ("shared by " if scene.share else "CONTESTED by ")
     title = f"{verb}{who}" + ("" if scene.brief else f", {_while(scene, span)}")
     shown = span.members[:_STRIPS]
-    part = height / len(shown)
+    part, lettered = height / len(shown), width >= _LETTER_WIDTH and len(shown) == 1
+    places = ((round(index * part, 1), scene.looks[code]) for index, code in enumerate(shown))
     return [
-        Segment(
-            left,
-            round(index * part, 1),
-            width,
-            round(part, 1),
-            scene.looks[code].slot,
-            scene.looks[code].ink,
-            scene.looks[code].letter if width >= _LETTER_WIDTH and len(shown) == 1 else "",
-            title,
-        )
-        for index, code in enumerate(shown)
+        Segment(left, y, width, round(part, 1), look.slot, look.ink, look.letter if lettered else "", title) for y, look in places
     ]
 
 
@@ -164,12 +158,7 @@ def _axis(axis: Axis) -> list[Label]:
 
 
 def _mark(scene: _Scene, step: Row) -> Mark:
-    if step["kind"] in ("emptied", "deleted"):
-        shape = "end"
-    elif step["kind"] == "cooperative_followup":
-        shape = "small"
-    else:
-        shape = _SHAPES.get(step["cause"] or "", "dot")
+    shape = _SHAPES.get(step["kind"]) or _SHAPES.get(step["cause"] or "", "dot")
     words = step_words(scene.history, scene.names, step, day=scene.axis.days, brief=scene.brief)
     return Mark(scene.axis.x(step["log_ts"]), 39 if shape == "small" else 29, shape, words)
 
@@ -182,13 +171,8 @@ def _waits(scene: _Scene) -> list[Band]:
         if wait and step["protocol_kind"] == "eager" and step["n_members"]:
             left, right = scene.axis.x(step["log_ts"] - wait * 1000), scene.axis.x(step["log_ts"])
             if right - left >= 1.5:
-                bands.append(
-                    Band(
-                        left,
-                        round(right - left, 1),
-                        f"{duration(wait)} without an assignment, until {scene.clock(step['log_ts'])}",
-                    )
-                )
+                words = f"{duration(wait)} without an assignment, until {scene.clock(step['log_ts'])}"
+                bands.append(Band(left, round(right - left, 1), words))
     return bands
 
 
@@ -197,9 +181,8 @@ def _unknown(scene: _Scene) -> Band | None:
     left, right = scene.axis.x(scene.axis.start), scene.axis.x(first["log_ts"])
     if first["complete"] or scene.history.skipped or right - left < 1:
         return None
-    return Band(
-        left, round(right - left, 1), f"not known: the log no longer holds what was before {scene.clock(first['log_ts'])}"
-    )
+    words = f"not known: the log no longer holds what was before {scene.clock(first['log_ts'])}"
+    return Band(left, round(right - left, 1), words)
 
 
 def _lag(lag: LagSeries | None, axis: Axis, top: float, step: int) -> tuple[str, str]:
@@ -226,12 +209,8 @@ def _lag(lag: LagSeries | None, axis: Axis, top: float, step: int) -> tuple[str,
 
 
 def _notes(history: GroupHistory, left_out: int) -> list[str]:
-    notes = []
-    if left_out:
-        notes.append(f"{plural(left_out, 'more partition')} not drawn: they moved least. The table of rebalances has them all.")
-    if history.skipped:
-        notes.append(f"{plural(history.skipped, 'older step')} not drawn. The table of rebalances has them all.")
-    return notes
+    missing = (left_out, "more partition", ": they moved least"), (history.skipped, "older step", "")
+    return [f"{plural(n, what)} not drawn{why}. The table of rebalances has them all." for n, what, why in missing if n]
 
 
 def lane(rows: Iterable[Row], axis: Axis, most: int, *, brief: bool) -> tuple[list[State], list[str]]:

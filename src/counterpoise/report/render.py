@@ -119,7 +119,7 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
 
     summary, findings = audit.summary, audit.findings()
     groups = importance(audit.groups(), findings)
-    period = period_of(summary, groups)
+    period = period_of(summary)
     chosen, listed = groups[: limits.groups], findings[: limits.findings]
     number_of = {str(group["group_id"]): number for number, group in enumerate(chosen)}
     found = by_group(listed)

@@ -35,7 +35,7 @@ def print_audit(
     """Print the verdict, the actions, notes on data quality and the worst groups: at most 36 lines of 100 columns."""
     from rich.padding import Padding
 
-    verdict = _plain(headline(summary, period_of(summary, [])).replace("\u00a0", " "), "bold")
+    verdict = _plain(headline(summary, period_of(summary)).replace("\u00a0", " "), "bold")
     fleet, worst = _plain(_fleet(summary), "dim"), _worst(summary, severities) if findings is None else []
     console.print(verdict, fleet, sep="\n")
     actions, hidden = _chosen(summary["actions"], severities, most)

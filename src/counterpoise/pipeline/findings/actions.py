@@ -217,14 +217,8 @@ def _order(action: Mapping[str, Any], stopped: float) -> tuple[Any, ...]:
     """
     much = action["saved_seconds"] if action["saved_seconds"] >= _MUCH * stopped else 0.0
     figures = (-action[name] for name in (*_SAVED[:4], "n_groups"))
-    return (
-        action["kind"] not in _FIRST,
-        -much,
-        _SEVERITIES.index(action["severity"]),
-        *figures,
-        action["kind"],
-        action["target"],
-    )
+    first = action["kind"] not in _FIRST, -much, _SEVERITIES.index(action["severity"])
+    return (*first, *figures, action["kind"], action["target"])
 
 
 def _group_order(part: Part) -> tuple[Any, ...]:

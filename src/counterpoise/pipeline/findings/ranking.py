@@ -24,13 +24,7 @@ from counterpoise.pipeline.summary import MOST_FINDINGS, MOST_GROUPS, iso
 
 __all__ = ["finding_rows", "rank_all"]
 
-_ORDER = [
-    ("accepted", "ascending"),
-    ("score", "descending"),
-    ("group_id", "ascending"),
-    ("kind", "ascending"),
-    ("cluster", "ascending"),
-]
+_ORDER = [("accepted", "ascending"), ("score", "descending"), *((name, "ascending") for name in ("group_id", "kind", "cluster"))]
 
 
 def finding_rows(

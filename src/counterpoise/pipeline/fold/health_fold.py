@@ -109,8 +109,7 @@ def open_rows(parts: PartitionStates, instants: Int64) -> HealthRows:
     of = Seen.of(parts.health[SEEN][:, known])
     waiting = of.end - np.maximum(of.committed, of.start)
     here = Waiting(known, group[known], of.owner.astype(np.int64), waiting.astype(np.int64))
-    until = np.full(len(parts.units), instants[-1])
-    units = unit_rows(parts.units, until, lag_of(parts.units, here), is_open=True)
+    units = unit_rows(parts.units, np.full(len(parts.units), instants[-1]), lag_of(parts.units, here), is_open=True)
     # Without the records that the log has deleted
     last = replace(_last_rows(group, parts.health, known, is_open=True), lag_end=here.lag)
     return HealthRows.joined([last, units])

@@ -8,7 +8,7 @@ step that takes a partition from them, so there commits are without an owner onl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -52,6 +52,10 @@ class Steps(Columns):
     # The protocol kind of the step
     cooperative: Bool
     server: Bool
+    # The last time in which the group had no members before the step; NEVER, 0: there is none. Of a step that leaves it without
+    # members: since when it has none, 0
+    empty_since: Int64
+    empty_until: Int64
     left: list[Sequence[int]]  # The members that left with it
 
     def following(self, by: int) -> Int64:
@@ -61,12 +65,16 @@ class Steps(Columns):
         after[: max(len(after) - by, 0)][same] = self.time[by:][same]
         return after
 
-    def empty_since(self) -> Int64:
-        """The time since which the group had no members when a step came; NEVER: it had some."""
-        at = np.arange(len(self.group))
+    def with_empty(self) -> Steps:
+        """The steps with `empty_since` and `empty_until` of each; earlier steps may have been dropped since."""
+        at, first = np.arange(len(self.group)), np.searchsorted(self.group, self.group)
         with_members = np.append(-1, np.maximum.accumulate(np.where(self.ends, -1, at)))[:-1]
-        first = np.maximum(with_members, np.searchsorted(self.group, self.group) - 1) + 1
-        return np.where(first < at, self.time[first], NEVER)
+        emptied = np.maximum(with_members + 1, first)
+        joins, begin = (emptied < at) & ~self.ends, np.where(self.ends, np.minimum(self.time, self.empty_since), self.time)
+        since = np.where(joins | self.ends, begin[emptied], self.empty_since)
+        until = np.where(joins, self.time, self.empty_until)
+        known = np.maximum.accumulate(np.where((until > 0) | self.ends | (first == at), at, 0))
+        return replace(self, empty_since=since[known], empty_until=until[known])
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,9 @@ class OwnerSpans(Columns):
     until: Int64
     nobody_from: Int64
     closed: Int64
-    empty_since: Int64  # As `Steps.empty_since` of the step
+    # As in `Steps`, of the step
+    empty_since: Int64
+    empty_until: Int64
     timed: Bool  # Its stop is in the group's figures
 
     def ended(self, steps: Steps) -> OwnerSpans:
@@ -102,8 +112,8 @@ class OwnerSpans(Columns):
         step = self.step[recent]
         left = _left(steps, step, self.owner[recent]) & followed[step]
         until, nobody_from = (np.where(later[step] & ~left, two[step], one[step]) for later in (keeps, commits_later))
-        empty_since = np.minimum(self.empty_since[recent], steps.empty_since()[step])
-        return self.put(recent, until=until, nobody_from=nobody_from, closed=three[step], empty_since=empty_since)
+        empty = {name: getattr(steps, name)[step] for name in ("empty_since", "empty_until")}
+        return self.put(recent, until=until, nobody_from=nobody_from, closed=three[step], **empty)
 
 
 def _left(steps: Steps, step: Int64, owner: Int64) -> Bool:
@@ -152,7 +162,8 @@ class NewSteps:
         """
         group, time, offset, generation, eager, *flags = np.array(self._steps, np.int64).reshape(-1, 9).T
         ends, withheld, cooperative, server = (one != 0 for one in flags)
-        steps = Steps(group, time, offset, ends, withheld, cooperative, server, self._left)
+        none = np.zeros(len(group), np.int64)
+        steps = Steps(group, time, offset, ends, withheld, cooperative, server, none + NEVER, none, self._left)
         entries, sizes = np.array(self._entries, np.int64).reshape(-1, 4), [len(one) for one in self._partitions]
         at, topic, owner, recreated = np.repeat(entries, sizes, axis=0).T
         partition = np.fromiter(chain.from_iterable(self._partitions), np.int64, len(at))
@@ -170,6 +181,7 @@ class NewSteps:
             nobody_from=never,
             closed=never,
             empty_since=never,
+            empty_until=np.zeros(len(at), np.int64),
             timed=no,
         )
         return steps, topic, partition, spans

@@ -51,6 +51,7 @@ class Keys(Columns):
     owner_before: Int64
     last_before: Int64
     gap_before: Float  # The usual gap between these commits, in seconds; nan: unknown
+    offset_before: Int64  # The last offset committed in these spans; -1: none
     # lag_at, lag_owner, lag, lag_quality: The newest final row of `partition_lag`: time (-NEVER: none), member (-1: none),
     # lag (-1: unknown), code of the quality
     lag_at: Int64
@@ -79,7 +80,17 @@ _NEW_KEY: dict[str, Any] = {
     **dict.fromkeys(("counted", "begun"), False),
     **dict.fromkeys(("last_before", "lag_at", "window_at"), -NEVER),
     **dict.fromkeys(
-        ("owner_before", "lag_owner", "lag", "window_owner", "window_committed", "window_committed_at", "window_end"), -1
+        (
+            "owner_before",
+            "offset_before",
+            "lag_owner",
+            "lag",
+            "window_owner",
+            "window_committed",
+            "window_committed_at",
+            "window_end",
+        ),
+        -1,
     ),
     **dict.fromkeys(("lag_quality", "produced", "busiest"), 0),
     "gap_before": np.nan,
@@ -175,7 +186,7 @@ class PartitionStates:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         groups, times = steps.group[first:], steps.time[first:]
-        self.steps = steps.take(order)
+        self.steps = steps.take(order).with_empty()
         spans = replace(spans, step=np.where(spans.step >= 0, place[np.maximum(spans.step, 0)] if len(place) else -1, -1))
         spans = spans.ended(self.steps)
         self.spans = spans.take(np.lexsort((spans.offset, spans.time, spans.key)))
