@@ -45,6 +45,15 @@ def test_records_are_lost_if_all_of_them_are_deleted_and_nothing_is_left_to_read
     assert {state["state"]: state["lost"] for state in report["health_states"]}["losing_data"] == 1_000
 
 
+def test_no_less_than_nothing_waits_behind_a_commit_beyond_the_end_of_the_log() -> None:
+    events: list[Event] = [Step(0, "g", "rebalance", "eager", (0,) * len(PLACES), (), withheld=False, recreated=False)]
+    events += [Commit(SECOND, "g", 0, 90, None), Commit(SECOND, "g", 1, 40, None)]
+    events += [Sample(second * SECOND, (50,) * len(PLACES), (0,) * len(PLACES)) for second in range(5, 60, 5)]
+    rows = [row for row in folded(History(tuple(events), None, None)).health.values() if row["open"]]
+    lag = {(row["scope"], row["topic"], row["partition"]): row["lag_end"] for row in rows}
+    assert [lag["partition", *PLACES[0]], lag["partition", *PLACES[1]], lag["group", None, None]] == [0, 10, 10]
+
+
 def test_lost_records_no_longer_wait() -> None:
     """At the end the log starts 117 records after the hung member's offset; of its lag the other 93 are left."""
     found = folded(history())

@@ -107,7 +107,7 @@ def open_rows(parts: PartitionStates, instants: Int64) -> HealthRows:
     if not len(known):
         return HealthRows.empty()
     of = Seen.of(parts.health[SEEN][:, known])
-    waiting = of.end - np.maximum(of.committed, of.start)
+    waiting = np.maximum(of.end - np.maximum(of.committed, of.start), 0)
     here = Waiting(known, group[known], of.owner.astype(np.int64), waiting.astype(np.int64))
     units = unit_rows(parts.units, np.full(len(parts.units), instants[-1]), lag_of(parts.units, here), is_open=True)
     # Without the records that the log has deleted
