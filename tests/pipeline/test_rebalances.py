@@ -60,6 +60,12 @@ def test_history_cut_off_by_compaction_is_said_to_be_incomplete() -> None:
     assert [(step["complete"], step["missed_generations"]) for step in seen] == [(False, None), (True, 0)]
 
 
+def test_after_a_damaged_generation_nobody_knows_how_many_failed() -> None:
+    """A bit of the sign: the number of generations in between would not even fit in a column."""
+    seen = steps(*(generation(number, member("a-1", ALL)) for number in (8, -2_147_483_640, 9)))
+    assert [step["missed_generations"] for step in seen] == [None, 0, None]
+
+
 def test_a_group_of_a_broker_before_kafka_4_is_complete_from_its_first_generation_on() -> None:
     """It writes no generation 0; the first record has members, is generation 1, and so it is again after a deletion."""
     seen = steps(generation(1, member("a-1", ALL)), generation(2), tombstone(), generation(1, member("a-2", ALL)))

@@ -123,6 +123,13 @@ def test_a_deleted_group_begins_without_a_past() -> None:
     assert {r.step["incarnation"] for r in seen} == {1}
 
 
+def test_a_made_up_index_adds_no_partitions_to_a_replay() -> None:
+    """Assigned in the first generation, claimed in the last one."""
+    first = generation(1, member("a", {"t": [0, 9_999_999]}), protocol="cooperative-sticky")
+    last = generation(2, member("a", {"t": [0]}, owned={"t": [0, 9_999_999]}), protocol="cooperative-sticky")
+    assert {one.inputs.problem.n_partitions for one in replays_of_group([first, last], ["sticky"])} == {1}
+
+
 def test_what_is_handed_out_twice_is_counted() -> None:
     row = generation(1, member("a-1", ALL), member("b-1", {"t": [0]}))
     seen = replays(row)

@@ -164,7 +164,7 @@ class ClassicFold(ProtocolFold):
         return step
 
     def _missed(self, generation: int) -> int | None:
-        if self._generation is None:
+        if self._generation is None or self._generation < 0:  # negative: a damaged record
             return 0 if generation <= 1 else None
         return max(generation - self._generation - 1, 0)  # the same one may be written again
 

@@ -22,6 +22,7 @@ from counterpoise.model.claims import settle
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.pipeline.history.causes import identity
 from counterpoise.pipeline.history.protocol_fold import Owners, owners_of
+from counterpoise.pipeline.records.group_records import topic_partitions
 from counterpoise.snapshot.checks import MOST_PARTITIONS
 from counterpoise.wire.consumer_protocol import Subscription
 from counterpoise.wire.primitives import java_order
@@ -139,7 +140,9 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     if protocol == "cooperative":
         if following is not None:
             later = owners_of((code.get(m["member_id"], UNOWNED), m["assigned"] or ()) for m in following["members"])
-        _widen(sizes, claimed, None if following is None else later)
+        for topic, array in owners_of((0, topic_partitions(owned.items())) for owned, _ in claimed.values()).items():
+            top = len(array) if following is None else min(len(array), len(later.get(topic, ())))
+            sizes[topic] = max(sizes.get(topic, 0), top)
     subscribed = {topic for member in members for topic in member["topics"]}
     topics = java_order(topic for topic in sizes if topic in subscribed)
     if len(ids) != len(members) or sum(sizes[topic] for topic in topics) > MOST_PARTITIONS:
@@ -246,15 +249,6 @@ def _by_topic(pairs: Iterable[tuple[str, Sequence[int]]]) -> dict[str, list[int]
     for topic, partitions in pairs:
         result.setdefault(topic, []).extend(partitions)
     return result
-
-
-def _widen(sizes: dict[str, int], claimed: Mapping[str, Claimed], later: Owners | None) -> None:
-    for owned, _ in claimed.values():
-        for topic, partitions in owned.items():
-            top = max(partitions, default=-1) + 1
-            if later is not None:
-                top = min(top, len(later.get(topic, ())))
-            sizes[topic] = max(sizes.get(topic, 0), top)
 
 
 def _flat(topics: Sequence[str], start: Int64, owners: Owners) -> Int32:

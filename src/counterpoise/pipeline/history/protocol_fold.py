@@ -27,7 +27,10 @@ Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
 
 
 def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
-    """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the last owner of a partition wins."""
+    """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the last owner of a partition wins.
+
+    Indices far beyond the number of partitions in `pairs` are skipped, as damaged: memory is bounded by that number.
+    """
     parts: dict[str, list[tuple[int, Sequence[int]]]] = {}
     for code, held in pairs:
         for entry in held:
@@ -38,15 +41,15 @@ def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owner
     for topic, held_by in parts.items():
         index = np.array([one for _, partitions in held_by for one in partitions], np.int64)
         owner = np.repeat(np.array([code for code, _ in held_by], np.int32), [len(partitions) for _, partitions in held_by])
-        valid = (index >= 0) & (index < _MOST)
+        valid = (index >= 0) & (index < _UNSEEN // len(parts) + 10 * len(index))
         if valid.any():
             owners[topic] = np.full(int(index[valid].max()) + 1, UNOWNED, np.int32)
             owners[topic][index[valid]] = owner[valid]
     return owners
 
 
-_MOST = 10_000_000
-"""No topic has so many partitions: a larger index is damage, and no memory must be allocated for it."""
+_UNSEEN = 100_000
+"""Maximal number of partitions that are not assigned, in all topics together, if more than nine of ten are not."""
 
 
 def without_unused_codes(owners: Owners, codes: Mapping[str, int], keep: Collection[str]) -> tuple[Owners, dict[str, int]]:

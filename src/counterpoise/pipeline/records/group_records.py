@@ -13,7 +13,7 @@ import pyarrow as pa
 from counterpoise.errors import InvariantError, WireError
 from counterpoise.pipeline.records.libraries import leader_library, library_of
 from counterpoise.pipeline.records.place import LATEST_MS, moment_of, nowhere, place_of
-from counterpoise.wire.consumer_protocol import Assignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
+from counterpoise.wire.consumer_protocol import Assignment, Subscription, decode_assignment, decode_subscription
 from counterpoise.wire.offsets_topic.keys import MemberKey, RegexKey
 from counterpoise.wire.offsets_topic.records import Record, Tombstone, Undecodable, decode_record
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue, uuid_text
@@ -56,7 +56,7 @@ def member_faults(value: object) -> list[str]:
     return faults
 
 
-def topic_partitions(pairs: Iterable[TopicPartitions]) -> list[dict[str, Any]]:
+def topic_partitions(pairs: Iterable[tuple[str, Sequence[int]]]) -> list[dict[str, Any]]:
     """Pairs of a topic and its partitions as a nested column of a table."""
     return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in pairs]
 
