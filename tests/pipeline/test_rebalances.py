@@ -60,6 +60,37 @@ def test_history_cut_off_by_compaction_is_said_to_be_incomplete() -> None:
     assert [(step["complete"], step["missed_generations"]) for step in seen] == [(False, None), (True, 0)]
 
 
+def test_members_whose_records_are_newer_than_a_compacted_target_are_members() -> None:
+    """The host of b changed; c, a static member, came back under a new id: the broker wrote both again, without a new epoch."""
+    seen = steps(
+        NAMED,
+        modern(3, json.dumps({"epoch": 7})),
+        modern(5, member_848("a", "t"), "a"),
+        *epoch(7, {"a": [0], "b": [1]}),
+        modern(8, current(7), "a"),
+        modern(8, current(7), "b"),
+        modern(5, member_848("b", "t"), "b"),
+        modern(5, member_848("c", "t", instance="i"), "c"),
+        modern(7, target(2), "c"),
+        modern(8, current(7), "c"),
+        modern(8, current(7), "c"),
+    )
+    assert [(step["kind"], step["joined"], step["n_members"], step["n_partitions"]) for step in seen] == [
+        ("rebalance", ["a"], 1, 1),
+        ("static_replacement", ["b"], 2, 2),
+        ("static_replacement", ["c"], 3, 3),
+    ]
+    assert {(step["generation"], step["complete"]) for step in seen} == {(7, False)}
+
+
+def test_a_member_that_joins_after_a_compacted_target_waits_for_its_own() -> None:
+    """It is given the present epoch first."""
+    joins = modern(5, member_848("b", "t"), "b"), modern(3, json.dumps({"epoch": 8})), modern(8, current(7), "b")
+    first = modern(3, json.dumps({"epoch": 7})), modern(5, member_848("a", "t"), "a"), *epoch(7, {"a": [0, 1]})
+    seen = steps(NAMED, *first, modern(8, current(7), "a"), *joins, *epoch(8, {"a": [0], "b": [1]}))
+    assert [(step["generation"], step["joined"]) for step in seen] == [(7, ["a"]), (8, ["b"])]
+
+
 def test_after_a_damaged_generation_nobody_knows_how_many_failed() -> None:
     """A bit of the sign: the number of generations in between would not even fit in a column."""
     seen = steps(*(generation(number, member("a-1", ALL)) for number in (8, -2_147_483_640, 9)))

@@ -7,7 +7,7 @@ these partitions. A subscribed topic without assigned partitions did not exist f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import itemgetter
@@ -24,7 +24,7 @@ from counterpoise.pipeline.history.causes import identity
 from counterpoise.pipeline.history.protocol_fold import Owners, owners_of
 from counterpoise.pipeline.records.group_records import topic_partitions
 from counterpoise.snapshot.checks import MOST_PARTITIONS
-from counterpoise.wire.consumer_protocol import Subscription
+from counterpoise.wire.consumer_protocol import Subscription, grouped
 from counterpoise.wire.primitives import java_order
 from counterpoise.wire.user_data import claims
 
@@ -32,7 +32,7 @@ __all__ = ["Inputs", "Planned", "inputs_of", "replayable"]
 
 Row = Mapping[str, Any]
 Kind = Literal["eager", "cooperative", "server"]
-Claimed = tuple[dict[str, list[int]], int]
+Claimed = tuple[dict[str, tuple[int, ...]], int]
 """The claims of a member by topic, and their generation, -1: none."""
 _Carried = tuple[Sequence[str], Sequence[str], Int64, Int64, Int64, Int32]
 _OPAQUE = ("stream",)
@@ -216,15 +216,15 @@ def _lag(topics: Sequence[str], start: Int64, entries: Sequence[Row] | None) -> 
 def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
     """Member id -> (claims, generation): as sent, or the partitions that it owned before if the protocol sends none."""
     members = row["members"]
-    if kind == "server":
-        # The broker assigns a static member that rejoins under another id the partitions that it had.
-        held = _owned_before({m["member_id"]: identity(m) for m in members}, before, identity)
-        for topic in row.get("recreated") or ():  # its partitions have no owner
-            for past, _ in held.values():
-                past.pop(topic, None)
-        return held
-    if before is not None and kind == "eager" and "sticky" not in (row["protocol"] or ""):
-        return _owned_before({m["member_id"]: m["member_id"] for m in members}, before, itemgetter("member_id"))
+    if kind == "server" or (before is not None and kind == "eager" and "sticky" not in (row["protocol"] or "")):
+        # The broker assigns a static member that rejoins under another id the partitions that it had; recreated topics have none.
+        name_of, recreated = identity if kind == "server" else itemgetter("member_id"), row.get("recreated") or ()
+        past: dict[str, Claimed] = {}
+        before = before or {"members": ()}
+        for member in before["members"]:
+            held = ((one["topic"], one["partitions"]) for one in member["assigned"] or () if one["topic"] not in recreated)
+            past[name_of(member)] = dict(grouped(held)), before["generation"]
+        return {member["member_id"]: past.get(name_of(member), ({}, -1)) for member in members}
     sent = {}
     for member in members:
         owned = tuple((entry["topic"], tuple(entry["partitions"])) for entry in member["owned"] or ())
@@ -232,23 +232,8 @@ def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
             tuple(member["topics"]), member["user_data"], owned, member["owned_generation"], None, member["subscription_version"]
         )
         claimed = claims(subscription, kind)
-        sent[member["member_id"]] = (_by_topic(claimed.owned), claimed.generation)
+        sent[member["member_id"]] = (dict(grouped(claimed.owned)), claimed.generation)
     return sent
-
-
-def _owned_before(members: Mapping[str, str], before: Row | None, identity_of: Callable[[Row], str]) -> dict[str, Claimed]:
-    """The partitions that members (id -> identity) owned in the previous generation."""
-    held = {} if before is None else {identity_of(m): m["assigned"] or () for m in before["members"]}
-    past = {one: _by_topic((entry["topic"], entry["partitions"]) for entry in listed) for one, listed in held.items()}
-    generation = -1 if before is None else before["generation"]
-    return {name: (past[one], generation) if one in past else ({}, -1) for name, one in members.items()}
-
-
-def _by_topic(pairs: Iterable[tuple[str, Sequence[int]]]) -> dict[str, list[int]]:
-    result: dict[str, list[int]] = {}
-    for topic, partitions in pairs:
-        result.setdefault(topic, []).extend(partitions)
-    return result
 
 
 def _flat(topics: Sequence[str], start: Int64, owners: Owners) -> Int32:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from counterpoise.pipeline.history.causes import Difference, changes_of, difference, identity, joined_text
 from counterpoise.pipeline.history.fold_state import restore
-from counterpoise.pipeline.history.protocol_fold import ProtocolFold, assignment_columns, count_moves, owners_of
+from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, owners_of
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["GROUP_RECORDS", "NAMES", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
@@ -70,6 +70,7 @@ class ModernFold(ProtocolFold):
         self._regex: dict[str, list[str]] = {}
         self._matched: dict[str, list[str]] = {}
         self._target_epoch: int | None = None
+        self._is_cut = False  # the last target is the first one, and older records are missing
         self._left: list[str] = []
 
     def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:
@@ -98,13 +99,11 @@ class ModernFold(ProtocolFold):
         self._type = group_type
         if role == "target_epoch":
             return [] if row["deleted"] else self._new_target(row, value)
-        if role == "current":
-            return self._on_current(row, value)
-        getattr(self, f"_on_{role}")(row, value)
+        finished: list[dict[str, Any]] = getattr(self, f"_on_{role}")(row, value) or []
         if role == "epoch" and self._before and not self._members:
             # The last member has left. No target follows until a member joins.
             return self._new_target(row, {"assignment_epoch": value["epoch"]})
-        return []
+        return [*finished, *self._late_member(row)]
 
     def close(self) -> list[dict[str, Any]]:
         """Remove and return the step that is not settled."""
@@ -175,13 +174,10 @@ class ModernFold(ProtocolFold):
 
     def _new_target(self, row: Row, value: Any) -> list[dict[str, Any]]:
         epoch = int(value["assignment_epoch"])
-        members = [self._members[name] for name in sorted(self._members)]
+        members, names, now = self._assigned()
         if not members and not self._before and epoch == self._target_epoch:
             return []  # The record of the group's epoch was this step already.
         finished = self.close()
-        names = list(map(identity, members))
-        code = self._update_codes(names)
-        now = owners_of((code[name], self._targets.get(m["member_id"], ())) for name, m in zip(names, members, strict=True))
         sizes_before, sizes_now = ({topic: len(array) for topic, array in one.items()} for one in (self._owners, now))
         in_both = subscribed_throughout((self._before, self._matched), (members, self._regex))
         unknown = self._type == "streams" and self._before and members  # streams members have no subscription
@@ -212,12 +208,37 @@ class ModernFold(ProtocolFold):
         if self._target_epoch is not None and epoch > self._target_epoch + 1:
             step["detail"] = joined_text(step["detail"], f"epochs {self._target_epoch + 1} to {epoch} at once")
         step["complete"] = self._target_epoch is not None or epoch <= 2
+        self._is_cut = not step["complete"]
         if row.get("log_partition") == POLLED:
             step |= {"complete": False, "missed_generations": None}
         self._add_assignment(step, members)
         self.unfinished = step
         self._before, self._owners, self._target_epoch = members, now, epoch
         return finished if members else [*finished, *self.close()]  # the step of an empty group is settled
+
+    def _assigned(self) -> tuple[list[dict[str, Any]], list[str], Owners]:
+        """The members, their identities, and the owners of partitions by their targets."""
+        members = [self._members[name] for name in sorted(self._members)]
+        names = list(map(identity, members))
+        code = self._update_codes(names)
+        held = ((code[name], self._targets.get(m["member_id"], ())) for name, m in zip(names, members, strict=True))
+        return members, names, owners_of(held)
+
+    def _late_member(self, row: Row) -> list[dict[str, Any]]:
+        """The step of a member of the first target whose older records were compacted away: these are newer than the target.
+
+        The broker writes a member again without a new epoch if its host changes, or if it is static and rejoins.
+        """
+        name = row["member_id"]
+        is_late = self._is_cut and name in self._members and self._reached.get(name) == self._target_epoch == self._epoch
+        if not is_late or any(one["member_id"] == name for one in self._before):
+            return []
+        before, (self._before, _, self._owners) = self._before, self._assigned()
+        why = difference(before, self._before, {}, {}, (None, None))
+        why = replace(why, detail=joined_text(why.detail, f"{self._members[name]['client_id']} was recorded after the target"))
+        step = self._step(row, "static_replacement", why) | {"generation": self._target_epoch, "complete": False}
+        self._add_assignment(step, self._before)
+        return [*self.close(), step]
 
     def _recreated(self) -> list[str]:
         """Topics whose name has another id than in the last target with any of its partitions."""
@@ -264,7 +285,7 @@ class ModernFold(ProtocolFold):
             **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0),
         }
 
-    def _add_assignment(self, step: dict[str, Any], members: list[dict[str, Any]]) -> None:
+    def _add_assignment(self, step: dict[str, Any], members: Sequence[Row]) -> None:
         held = {member["member_id"]: self._targets.get(member["member_id"], []) for member in members}
         if self._type == "consumer" and (ids := unknown_ids(held, self.unnamed)):
             unknown = f"not compared with strategies: no name is known of topic {', '.join(ids)}"

@@ -23,10 +23,9 @@ __all__ = ["check_same_capture", "files_of", "first_record", "read_until", "recr
 
 _DELAY = timedelta(seconds=60) // timedelta(microseconds=1)
 """60 s in microseconds. Commits are written within seconds, so no record that comes later than this is older than the sample."""
-FileMarks = dict[str, list[int]]
 
 
-def files_of(files: CaptureFiles) -> FileMarks:
+def files_of(files: CaptureFiles) -> dict[str, list[int]]:
     """Files of records and samples: size, and time of the last change in nanoseconds."""
     infos = {file: file_infos(file)[file] for file in (*files.records, *files.ends)}
     return {file: [info.size, info.mtime_ns] for file, info in infos.items()}
