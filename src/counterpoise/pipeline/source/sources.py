@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import IntegerType, LongType, TimestampType
+from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
 from counterpoise.pipeline.source.checks import KAFKA, check_columns_present
@@ -32,14 +32,12 @@ def check_columns(records: DataFrame, where: str) -> DataFrame:
     for name, kind in RAW_TYPES.items():
         expected = from_arrow_type(kind)
         given = schema[name].dataType
-        fits = given == expected or (isinstance(expected, IntegerType | LongType) and given.typeName() in _INTEGERS)
-        if not fits and not (isinstance(expected, TimestampType) and given.typeName() == "timestamp_ntz"):
+        # Tasks take times without a zone for UTC; a cast would take them for the session's zone.
+        same = given == expected or (isinstance(expected, TimestampType) and isinstance(given, TimestampNTZType))
+        if not same and not (isinstance(expected, IntegralType) and isinstance(given, IntegralType)):
             raise CaptureError(f"{where}: column {name} is {given.simpleString()}; expected {expected.simpleString()}")
-        columns.append(fn.col(name) if given == expected else fn.col(name).cast(expected).alias(name))
+        columns.append(fn.col(name) if same else fn.col(name).try_cast(expected).alias(name))
     return records.select(*columns)
-
-
-_INTEGERS = ("byte", "short", "integer", "long")
 
 
 @contextmanager
