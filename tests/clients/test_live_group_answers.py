@@ -217,6 +217,14 @@ def test_the_hint_counts_lag_per_capacity() -> None:
     assert [member.capacity for member in weighted(**{"a": 5, "a-id": 2}).group.members] == [2, 1]
 
 
+@pytest.mark.parametrize(("lags", "advised"), [((50, 50, 40, 40), True), ((51, 50, 40, 41), False)])
+def test_a_hint_is_given_from_a_tenth_on(lags: tuple[int, ...], advised: bool) -> None:
+    """From 100 to 90 is a tenth, from 101 to 91 is less."""
+    committed = {("t", partition): 100 - lag for partition, lag in enumerate(lags)}
+    live = read(Brokers({"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}, {"t": 4}, committed))
+    assert (hint(live) is not None) == advised
+
+
 def test_capacities_that_fit_nobody_are_refused() -> None:
     with pytest.raises(OptionError, match="capacity: group g has no member or client 'c'; its clients: a, b"):
         weighted(c=2)

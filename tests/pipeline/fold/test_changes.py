@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counterpoise.pipeline.fold.changes import Changes, change_rows
+from counterpoise.pipeline.fold.changes import Changes, change_rows, verdict_of
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 
 MINUTE, HOUR = 60_000_000, 3_600_000_000
@@ -156,6 +156,18 @@ def test_the_verdict_is_that_of_rebalances_a_day_where_no_stop_is_known(
     (row,) = rows(*many(before, 0, 12 * HOUR), *new)
     assert (row["before"]["rebalances"], row["after"]["rebalances"]) == (before, after)
     assert (row["verdict"], row["certainty"]) == (verdict, pytest.approx(sure, abs=0.02))
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict"), [(79.9, "better"), (80.0, "same"), (125.0, "same"), (125.1, "worse"), (None, "unsure")]
+)
+def test_a_change_below_four_fifths_or_above_five_quarters_is_one(after: float | None, verdict: str) -> None:
+    """As docs/definitions.md says."""
+    before, now = (
+        {"stopped_seconds_per_day": stopped, "rebalances_per_day": None, "rebalances": 3, "samples": 0, "seconds": 3600}
+        for stopped in (100.0, after)
+    )
+    assert verdict_of("stopped_seconds_per_day", before, now, 0.0) == verdict
 
 
 def test_the_certainty_is_that_of_an_exact_test() -> None:
