@@ -33,7 +33,8 @@ def backlog(
     """
     if members < 1 or not capacity > 0:
         raise ScenarioError(f"{members} members of {capacity:g} records/s: expected at least one, and more than 0 records/s")
-    work, behind = np.zeros((members, len(seconds))), np.zeros(members)
+    most = min(members, len(lag))  # others have no partition
+    work, behind = np.zeros((most, len(seconds))), np.zeros(most)
     owner = np.arange(len(lag)) % members
     np.add.at(work, owner, produced)
     np.add.at(behind, owner, lag)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from counterpoise.pipeline.storage.files import (
     is_object_store,
     join,
     list_files,
+    list_folder,
     local_copy,
     move,
     parquet_file,
@@ -116,6 +119,19 @@ def test_names_of_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert filesystem_of("abfs://box@account.dfs.core.windows.net/a")[1] == "box/a"
     with pytest.raises(CaptureError, match="ftp://host/x: no storage known as ftp://; give a local path, s3://"):
         filesystem_of("ftp://host/x")
+
+
+@pytest.mark.parametrize("place", ["s3://", "s3a://", "s3:///folder", "gs://"])
+def test_a_place_without_a_bucket_is_no_folder_on_this_machine(place: str) -> None:
+    with pytest.raises(CaptureError, match=f"{place}: no bucket in it"):
+        absolute(place)
+
+
+@pytest.mark.parametrize("listed", [list_files, list_folder])
+def test_a_name_that_is_no_text_is_one_line(tmp_path: Path, listed: Callable[[str], list[str]]) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.parquet")).touch()
+    with pytest.raises(CaptureError, match=r"a\\xff.parquet: its name is not UTF-8; rename it, or move it elsewhere$"):
+        listed(str(tmp_path))
 
 
 def test_a_store_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

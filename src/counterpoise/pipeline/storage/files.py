@@ -110,6 +110,8 @@ def _split(uri: str) -> tuple[str, str, str]:
     if scheme not in _SCHEMES:
         raise CaptureError(f"{uri}: no storage known as {scheme}://; give a local path, s3://, gs://, abfs:// or hdfs://")
     authority, _, path = rest.partition("/")
+    if not authority and scheme not in ("hdfs", "viewfs"):
+        raise CaptureError(f"{uri}: no bucket in it (an unset variable?); give {scheme}://bucket/folder")
     return "s3" if scheme == "s3a" else scheme, authority, path.rstrip("/")
 
 
@@ -153,7 +155,7 @@ def _kind(uri: str) -> pafs.FileType:
 def list_folder(uri: str) -> list[str]:
     """The names of files and folders in a folder, sorted; empty for a file, or if `uri` does not exist."""
     store, path = filesystem_of(uri)
-    with storage_errors(uri):
+    with _names_are_text(uri):
         if store.type_name == "local" and not Path(path).is_dir():
             return []
         return sorted(one.base_name for one in store.get_file_info(pafs.FileSelector(path, allow_not_found=True)))
@@ -170,12 +172,22 @@ def list_files(uri: str, suffix: str = "") -> list[str]:
 def file_infos(uri: str) -> dict[str, pafs.FileInfo]:
     """File -> its size and time of the last change, for all files of `list_files`."""
     store, path = filesystem_of(uri)
-    with storage_errors(uri):
+    with _names_are_text(uri):
         is_one_file = store.type_name == "local" and Path(path).is_file()
         selector = pafs.FileSelector(path, recursive=True, allow_not_found=True)
         infos = (None if is_one_file else store.get_file_info(selector)) or [store.get_file_info(path)]
-    root = absolute(uri)
-    return {f"{root}{one.path.removeprefix(path)}": one for one in infos if one.type == pafs.FileType.File}
+        root = absolute(uri)
+        return {f"{root}{one.path.removeprefix(path)}": one for one in infos if one.type == pafs.FileType.File}
+
+
+@contextmanager
+def _names_are_text(uri: str) -> Iterator[None]:
+    try:
+        with storage_errors(uri):
+            yield
+    except UnicodeDecodeError as error:
+        name = error.object.decode(errors="backslashreplace")
+        raise CaptureError(f"{name}: its name is not UTF-8; rename it, or move it elsewhere") from None
 
 
 def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
