@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterpoise.errors import SnapshotError
+from counterpoise.planning.assign import assign
 from counterpoise.snapshot import Group
 from counterpoise.snapshot.describe import looks_like_describe, parts_and_unknown_lags
 
@@ -46,6 +47,15 @@ def test_the_members_table_of_4_x_gives_owners_idle_members_and_instance_ids() -
     found = {client(member.id): (member.instance_id, sum(map(len, member.owned.values()))) for member in group.members}
     assert found == {"app-2": (None, 2), "app-3": (None, 2), "app-4": (None, 1), "app-5": (None, 1), "pod-1": ("pod-1", 0)}
     assert group.lag is None
+
+
+def test_only_both_tables_have_the_lag_and_the_members_without_a_partition() -> None:
+    """So a plan of the offsets alone is proven for fewer members than there are (docs/faq.md)."""
+    offsets, members = TEXT["offsets-4.3.1"], TEXT["members-4.3.1"]
+    (some,), (both,) = read_describe(offsets), read_describe(f"{offsets}\n{members}")
+    assert {client(member.id) for member in both.members} - {client(member.id) for member in some.members} == {"pod-1"}
+    assert (assign(some, "sticky").moved, assign(both, "sticky").moved) == (0, 1)
+    assert both.lag == some.lag
 
 
 def test_the_members_table_of_older_3_x_gives_the_same() -> None:
