@@ -31,6 +31,7 @@ from counterpoise.pipeline.capture.settings import Settings
         (["--out", "OUT", "--from-segments", "OUT", "--flush-every", "3"], "it goes with --out and --json only"),
         (["--out", "OUT", "--from-segments", "OUT", "--from-dump", "OUT"], "it goes with --out and --json only"),
         (["--out", "OUT", "--from-segments", "OUT/none"], "no such folder"),
+        (["--out", "OUT", "--bootstrap-server", "a:1", "--poll-every", "2"], "--poll-every goes with --poll"),
         (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "OUT/none"], "No such file"),
         (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "BAD"], "isolation.level: expected read_committed or"),
         (["--out", "OUT", "--bootstrap-server", "a:1", "--command-config", "WRONG"], "do not work"),

@@ -10,6 +10,7 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
+from click import unstyle
 from click.testing import CliRunner, Result
 
 from counterpoise.assignors.registry import strategies
@@ -111,6 +112,23 @@ def test_compare_measures_every_strategy(snapshot: Path) -> None:
     assert (by_name["sticky"]["moved"], by_name["sticky"]["spread"]) == (2, 0)
     assert by_name["sticky-first"]["moved"] == 0
     assert "sticky-first" in run("compare", snapshot).stdout
+
+
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+@pytest.mark.parametrize("width", [1, 60, 100])
+def test_a_terminal_that_is_too_narrow_loses_no_column_and_no_digit(width: int, terminal: str) -> None:
+    """A name of one character may be folded, a number never: half of it would be another number."""
+    members = [{"id": "consumer-" + name * 40, "topics": ["t" * 30]} for name in "ab"]
+    snapshot = json.dumps({"topics": {"t" * 30: 2468}, "members": members, "lag": {"t" * 30: [7] * 2468}})
+    env = {"COLUMNS": str(width), "TERM": terminal, "FORCE_COLOR": "1", "NO_COLOR": "1"}
+    result = CliRunner().invoke(app, ["plan", "-", "--compare", "sticky"], input=snapshot, env=env)
+    plan, compared = unstyle(result.stdout).split("strategy", 1)
+    for member in members:
+        assert f"{member['id']}  1234  " in plan
+    assert "t" * 12 in plan
+    head, row = compared.splitlines()[:2]
+    assert head.split()[-3:] == ["unassigned", "balanced", "sticky"]
+    assert row.split()[-4:] == ["1", "0", "yes", "yes"]
 
 
 def test_json_lines_give_one_plan_a_line_and_every_command_takes_them(tmp_path: Path) -> None:
@@ -247,6 +265,16 @@ def test_wrong_use_is_one_line_and_exit_code_2(words: list[str], message: str) -
         ["simulate", "--audit", "", "--group", "g"],
         ["export", ""],
         ["plan", "-", "--lag-from", ""],
+        ["plan", ""],
+        ["verify", "-", ""],
+        ["lead", ""],
+        ["diff", "", "x"],
+        ["doctor", "--out", ""],
+        ["simulate", "scale-out", "--picture", ""],
+        ["capture", "--from-segments", "", "--out", "x"],
+        ["capture", "--from-dump", "", "--out", "x"],
+        ["export", "x", "--previous", ""],
+        ["audit", "x", "--out", "y", "--config", ""],
     ],
     ids=" ".join,
 )

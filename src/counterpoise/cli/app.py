@@ -41,8 +41,6 @@ _COMMANDS = {
     "verify": "Check any plan: valid, complete, balanced, sticky.",
 }
 """Name -> one line of help; the module is `counterpoise.cli.<name>_command`, the command its attribute `command`."""
-
-
 _WRONG_PLACE = {
     errno.ENOENT,
     errno.EACCES,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Iterable
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,13 +18,12 @@ from rich.text import Text
 from counterpoise.cli.audit_follow import follow
 from counterpoise.cli.audit_options import check_together, policy_of
 from counterpoise.cli.capture_command import words_of
-from counterpoise.cli.inputs import PLACE, FiniteRange, cluster_settings, need, strategy_names
-from counterpoise.cli.render import console
+from counterpoise.cli.inputs import FILE, PLACE, FiniteRange, cluster_settings, need, strategy_names
+from counterpoise.cli.render import console, say
 from counterpoise.errors import CaptureError, OptionError
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.audit import AuditResult
-    from counterpoise.pipeline.capture.recording import Status
     from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = ["TaskColumn", "command"]
@@ -73,10 +71,10 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {
 @click.option("--since", "since_last", metavar="last", help="last: read only what is new since the last such audit into OUT.")
 @click.option("--follow", "following", is_flag=True, help="Run until stopped; new records reach the tables within seconds.")
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="No SOURCE: record this cluster into OUT/capture.")
-@click.option("--command-config", "properties", type=click.Path(path_type=Path), help="Properties file, as for Kafka's tools.")
+@click.option("--command-config", "properties", type=FILE, help="Properties file, as for Kafka's tools.")
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Accepted findings, owners of groups. Default: counterpoise.toml here, if there is one.",
 )
 @click.option(
@@ -146,14 +144,16 @@ def command(
     check_together(given)
     if bootstrap is not None or properties is not None:
         need("--bootstrap-server", "follow" if following else "live", "confluent_kafka")
-    from counterpoise.pipeline.source.scope import AuditScope
+    from counterpoise.pipeline.source.scope import AuditScope, parse_time
     from counterpoise.pipeline.storage.files import join
     from counterpoise.pipeline.stored.catalog import Catalog
     from counterpoise.report.difference import changed_findings
     from counterpoise.report.terminal import print_audit, print_changes
 
     captures = _by_cluster(sources, clusters) if sources else {_only_one(clusters): join(out, "capture")}
-    scope = AuditScope(groups, topics, _moment(since, "--from"), _moment(until, "--to"), reset, headroom, policy_of(config))
+    times = (("--from", since), ("--to", until))
+    begin, end = (None if text is None else parse_time(text, option) for option, text in times)
+    scope = AuditScope(groups, topics, begin, end, reset, headroom, policy_of(config))
     secret = (salt or token_hex(16)) if anonymize else None
     options: dict[str, Any] = {"strategies": strategy_names(names), "scope": scope, "salt": secret}
     options["into"] = None if into is None else Catalog(into, table_prefix or "")
@@ -177,8 +177,9 @@ def command(
         total = result.summary["findings"]["total"]
         more = "" if verbose or not total else f"; {total:,} findings: in the report, or printed with --verbose"
         folder = join(out, "capture")
-        kept = "" if sources else f"\ncapture  {folder}: the same command continues it; `audit {folder}` needs no cluster"
-        shown.print(f"report   {report}{more}\ntables   {result.place}/tables{kept}", markup=False)
+        kept = [] if sources else [f"capture  {folder}: the same command continues it; `audit {folder}` needs no cluster"]
+        for line in (f"report   {report}{more}", f"tables   {result.place}/tables", *kept):
+            say(line)
     found = result.summary["findings"]["by_severity"]
     sys.exit(1 if any(found.get(severity) for severity in _FAIL_ON[fail_on or "notice"]) else 0)
 
@@ -195,29 +196,25 @@ def _run(
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         shown = bar.add_task("starting Spark", total=None)
 
-        def step(stage: str, done: int, total: int) -> None:
-            bar.update(shown, description=f"{stage} ({done} of {total})")
+        def step(stage: str, *of: int) -> None:
+            bar.update(shown, description=f"{stage} ({of[0]} of {of[1]})" if of else stage)
 
         if since_last and not check_continued(out):
-            err.print(f"{out}: no earlier audit with --since last, so everything is read", markup=False, highlight=False)
+            err.print(f"{out}: no earlier audit with --since last, so everything is read")
         if settings is not None:
-            bar.update(shown, description="asking the cluster")
+            from counterpoise.pipeline.capture.recorder import Recorder
+            from counterpoise.pipeline.capture.recording import Schedule
+
+            step("asking the cluster")
             (folder,) = captures.values()
-            _record(settings, folder, lambda status: bar.update(shown, description=f"recording: {words_of(status)}"))
+            recorder = Recorder(settings, folder, Schedule(), lambda status: step(f"recording: {words_of(status)}"))
+            recorder.run(follow=False)
         result = audit(None, captures, out, since_last=since_last, progress=step, **options)
         if result.nothing_new:
             until_then = result.summary["to"] or "any record"
-            err.print(f"nothing new since the last audit of records up to {until_then}: nothing is written", highlight=False)
-        bar.update(shown, description="writing the report")
+            err.print(f"nothing new since the last audit of records up to {until_then}: nothing is written")
+        step("writing the report")
         return result, result.report if _reported(result) else write_report(result.place)
-
-
-def _record(settings: Settings, folder: str, show: Callable[[Status], None]) -> None:
-    """Record a cluster up to now."""
-    from counterpoise.pipeline.capture.recorder import Recorder
-    from counterpoise.pipeline.capture.recording import Schedule
-
-    Recorder(settings, folder, Schedule(), show).run(follow=False)
 
 
 def _findings_of(out: str, clusters: Iterable[str]) -> list[dict[str, Any]] | None:
@@ -254,12 +251,6 @@ def _by_cluster(sources: tuple[str, ...], clusters: tuple[str, ...]) -> dict[str
             f"captures: {len(sources)}, names of clusters: {len(set(names))}; give --cluster once for each capture, all different"
         )
     return dict(zip(names, sources, strict=True))
-
-
-def _moment(text: str | None, option: str) -> datetime | None:
-    from counterpoise.pipeline.source.scope import parse_time
-
-    return None if text is None else parse_time(text, option)
 
 
 class TaskColumn(ProgressColumn):

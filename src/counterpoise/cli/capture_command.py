@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ from click.core import ParameterSource
 from rich.markup import escape
 from rich.status import Status as Line
 
-from counterpoise.cli.inputs import PLACE, FiniteRange, cluster_settings, need, stopped_by_signals
+from counterpoise.cli.inputs import FILE, PLACE, FiniteRange, cluster_settings, need, stopped_by_signals
 from counterpoise.cli.render import console, say
 from counterpoise.errors import OptionError
 from counterpoise.snapshot.json_text import visible
@@ -37,7 +36,7 @@ __all__ = ["command", "trouble_lines", "words_of"]
     "--out", required=True, type=PLACE, help="Folder, or a place like s3://bucket/folder; an earlier capture there is continued."
 )
 @click.option("--follow", is_flag=True, help="Record until stopped (SIGTERM or Ctrl-C). Default: up to now.")
-@click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as for Kafka's tools.")
+@click.option("--command-config", "config", type=FILE, help="Properties file, as for Kafka's tools.")
 @click.option("--flush-every", default=10.0, show_default=True, type=FiniteRange(0.1), help="Seconds between two files.")
 @click.option(
     "--sample-every", default=30.0, show_default=True, type=FiniteRange(0.1), help="Seconds between samples of log ends."
@@ -50,13 +49,13 @@ __all__ = ["command", "trouble_lines", "words_of"]
 @click.option(
     "--from-segments",
     "segments",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FILE,
     help="Read a broker's data folder, or a copy of it, instead of a cluster.",
 )
 @click.option(
     "--from-dump",
     "dump",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Read the output of kafka-dump-log --offsets-decoder instead of a cluster.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The status as JSON (with --follow a line per sample).")
@@ -88,10 +87,10 @@ def command(
       counterpoise capture --from-dump dump.txt --out history
     """
     need("capture", "live", "confluent_kafka", "pyarrow")
+    context = click.get_current_context()
+    given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     if segments is not None or dump is not None:
         named = "--from-dump" if segments is None else "--from-segments"
-        context = click.get_current_context()
-        given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
         if given - {"segments", "dump", "out", "as_json"} or (segments and dump):
             raise OptionError(f"{named} reads files: it goes with --out and --json only")
         _read_backup(segments, dump, out, as_json)
@@ -100,6 +99,8 @@ def command(
     from counterpoise.pipeline.capture.recorder import Recorder
     from counterpoise.pipeline.capture.recording import Schedule
 
+    if "poll_every" in given and not poll:
+        raise OptionError("--poll-every goes with --poll; give both, or none")
     settings, schedule = cluster_settings(bootstrap, config), Schedule(flush_every, sample_every, keep_days)
 
     def recorder(show: Callable[[Status], None]) -> Recorder | Poller:
@@ -133,8 +134,8 @@ def _record(
         if as_json:
             click.echo(json.dumps({**asdict(status), "out": str(out)}))
         else:
-            console().print(f"{words_of(status)}\nnext: counterpoise audit {out} --out DIR", markup=False)
-    sys.exit(0)
+            say(words_of(status))
+            say(f"next: counterpoise audit {out} --out DIR")
 
 
 def _read_backup(segments: Path | None, dump: Path | None, out: str, as_json: bool) -> None:
@@ -156,7 +157,8 @@ def _read_backup(segments: Path | None, dump: Path | None, out: str, as_json: bo
         return
     hidden = f"{found.aborted} of aborted and {found.undecided} of open transactions"
     words = f"{found.records:,} records from {source}; {hidden}, {found.unreadable} {unread}"
-    console().print("\n".join([words, *found.faults[:10], f"next: counterpoise audit {out} --out DIR"]), markup=False)
+    for line in (words, *found.faults[:10], f"next: counterpoise audit {out} --out DIR"):
+        say(line)
 
 
 def trouble_lines() -> Callable[[Status], None]:

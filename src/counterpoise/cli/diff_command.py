@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from counterpoise.cli.inputs import need
+from counterpoise.cli.inputs import PLACE, need
 from counterpoise.cli.render import console, say, table_of
 from counterpoise.errors import some
 
@@ -24,8 +24,8 @@ _FLEET = (
 
 
 @click.command("diff")
-@click.argument("one", metavar="OUT1")
-@click.argument("two", metavar="OUT2")
+@click.argument("one", metavar="OUT1", type=PLACE)
+@click.argument("two", metavar="OUT2", type=PLACE)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with all rows.")
 def command(one: str, two: str, as_json: bool) -> None:
     """Compare two audits, such as before and after a change: OUT1 is the earlier one.

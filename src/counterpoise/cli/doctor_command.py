@@ -18,7 +18,7 @@ from typing import TypeVar
 import click
 
 from counterpoise._version import __version__
-from counterpoise.cli.inputs import cluster_settings, need
+from counterpoise.cli.inputs import FILE, cluster_settings, need
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import CounterpoiseError, MissingExtraError
 from counterpoise.extras import pip_install
@@ -46,8 +46,8 @@ class Check:
 
 @click.command("doctor")
 @click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="Check this cluster too: reachable, login, rights.")
-@click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as for Kafka's tools.")
-@click.option("--out", default=".", type=click.Path(path_type=Path), help="Folder whose disk is checked. Default: this one.")
+@click.option("--command-config", "config", type=FILE, help="Properties file, as for Kafka's tools.")
+@click.option("--out", default=".", type=FILE, help="Folder whose disk is checked. Default: this one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check instead of a table.")
 def command(bootstrap: str | None, config: Path | None, out: Path, as_json: bool) -> None:
     """Check Java, extras, clients, memory and disk, and with --bootstrap-server a cluster; say what to do.

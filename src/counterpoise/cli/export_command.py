@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from counterpoise.cli.inputs import PLACE, need
+from counterpoise.cli.inputs import FILE, PLACE, need
 from counterpoise.cli.render import say
 from counterpoise.errors import OptionError
 
@@ -23,13 +23,13 @@ __all__ = ["command"]
 @click.option("--cluster", help="Which cluster, if several have such a group.")
 @click.option(
     "--previous",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="The previous export (JSON), of which a sticky strategy keeps as much as it can.",
 )
 @click.option(
     "--offsets",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Where a stopped query ended: a file in the folder offsets of its checkpoint; repeatable.",
 )
 @click.option(

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = [
+    "FILE",
     "PLACE",
+    "TEXT",
     "FiniteRange",
     "cluster_settings",
     "named",
@@ -51,11 +53,13 @@ class _Place(click.Path):
     """A path or URI. An empty one is refused: it would be the working folder, or the root."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value or self.fail("is empty (an unset variable?)", param, ctx)
+        return super().convert(value or self.fail("is empty (an unset variable?)", param, ctx), param, ctx)
 
 
-PLACE = _Place()
-snapshot_argument = click.argument("snapshot", metavar="SNAPSHOT", type=click.Path(allow_dash=True))
+PLACE = _Place(readable=False)
+FILE = _Place(path_type=Path)
+TEXT = _Place(allow_dash=True)
+snapshot_argument = click.argument("snapshot", metavar="SNAPSHOT", type=TEXT)
 
 
 class FiniteRange(click.FloatRange):
@@ -181,10 +185,8 @@ def _is_whole(line: str) -> bool:
 def read_plans(path: str, groups: int) -> list[WrittenPlan | dict[str, dict[str, list[int]]]]:
     """The plan of one group; or of several, a line each, in the order of the groups."""
     text = read_text(path)
-    lines = list(json_lines(text))
-    if groups == 1:
-        lines = [(0, text)]
-    elif len(lines) != groups:
+    lines = [(0, text)] if groups == 1 else list(json_lines(text))
+    if len(lines) != groups:
         raise SnapshotError(f"{path}: {len(lines)} lines of plans for {groups} groups; expected one for each, in the same order")
     plans = []
     for number, line in lines:

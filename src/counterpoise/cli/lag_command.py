@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from counterpoise.cli.inputs import FiniteRange, cluster_settings, need
+from counterpoise.cli.inputs import FILE, FiniteRange, cluster_settings, need
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import OptionError
 from counterpoise.model.lag import BELOW_BEGIN, BEYOND_END, EXACT, RESET_POLICY
@@ -39,7 +39,7 @@ _QUALITIES = {
 @click.command("lag")
 @click.option("--bootstrap-server", required=True, metavar="HOST:PORT", help="The cluster.")
 @click.option("--group", "group_id", required=True, help="The consumer group.")
-@click.option("--command-config", "config", type=click.Path(path_type=Path), help="Properties file, as for Kafka's tools.")
+@click.option("--command-config", "config", type=FILE, help="Properties file, as for Kafka's tools.")
 @click.option(
     "--reset", default="latest", show_default=True, type=click.Choice(["latest", "earliest", "none"]),
     help="auto.offset.reset of the group: decides the lag if nothing is committed.",
@@ -64,7 +64,7 @@ def command(
     """Show the lag of a group now: who holds it, and whether another assignment would reduce the largest lag.
 
     Exit code 0: fine. 1: some offsets could not be read, or another assignment would reduce the largest lag by a tenth or more.
-    2: there is no such group, or the cluster does not answer.
+    2: there is no such group. 3: the cluster does not answer.
 
     \b
     Example:
@@ -136,9 +136,9 @@ def _print(live: LiveGroup, advice: str | None, *, each: bool) -> None:
         f"\nin all {sum(state.lag or 0 for state in live.partitions)} behind" + (f", {nobody} with nobody" if nobody else "")
     )
     for fault in live.faults:
-        out.print(f"not read: {fault}", markup=False)
+        out.print(f"not read: {fault}")
     if advice:
-        out.print(advice, markup=False)
+        out.print(advice)
 
 
 def _row(state: PartitionState) -> tuple[object, ...]:
@@ -161,11 +161,6 @@ def _lag_by_member(live: LiveGroup) -> dict[str, int]:
     return held
 
 
-def _as_values(state: PartitionState) -> dict[str, Any]:
-    quality, note = _QUALITIES[state.quality]
-    return asdict(state) | {"quality": quality, "note": note}
-
-
 def _as_object(live: LiveGroup, advice: str | None) -> dict[str, Any]:
     held = _lag_by_member(live)
     return {
@@ -181,7 +176,9 @@ def _as_object(live: LiveGroup, advice: str | None) -> dict[str, Any]:
             }
             for member in live.group.members
         ],
-        "partitions": [_as_values(state) for state in live.partitions],
+        "partitions": [
+            asdict(state) | dict(zip(("quality", "note"), _QUALITIES[state.quality], strict=True)) for state in live.partitions
+        ],
         "not_read": list(live.faults),
         "hint": advice,
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import click
 
 from counterpoise.assignors.registry import check_options
-from counterpoise.cli.inputs import read_lines
+from counterpoise.cli.inputs import TEXT, read_lines
 from counterpoise.cli.render import say
 from counterpoise.errors import CounterpoiseError
 from counterpoise.planning.lead import lead
@@ -20,7 +20,7 @@ __all__ = ["command", "read_request", "write_answer"]
 
 
 @click.command("lead")
-@click.argument("requests", metavar="[REQUESTS]", default="-", type=click.Path(allow_dash=True))
+@click.argument("requests", metavar="[REQUESTS]", default="-", type=TEXT)
 @click.option("--json", "_json", is_flag=True, help="Accepted as by every command; the answers are always JSON.")
 def command(requests: str, _json: bool) -> None:
     """Answer each line of REQUESTS (default: standard input) as a group leader would, as soon as it is read.

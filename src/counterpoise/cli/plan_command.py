@@ -107,23 +107,19 @@ def _certificate(plan: Plan) -> dict[str, Any]:
 def _print(group: Group, plan: Plan) -> None:
     out = console()
     out.print(plan_table(plan, f"{group.name or 'group'}: {plan.strategy}, {plan.protocol}"))
-    out.print(f"\nloads {_loads(plan)}, kept {plan.kept}, moved {plan.moved}", markup=False)
+    loads = plan.loads.values()
+    shown = f"{min(loads)} to {max(loads)}" if loads else "none"
+    out.print(f"\nloads {shown}, kept {plan.kept}, moved {plan.moved}")
     if plan.withheld:
-        out.print(f"waits for a revocation: {partition_list(plan.withheld)}", markup=False)
+        out.print(f"waits for a revocation: {partition_list(plan.withheld)}")
     if plan.unassigned:
-        out.print(f"nobody subscribes to: {partition_list(plan.unassigned)}", markup=False)
-    dropped = group.settled.unknown_topic + group.settled.vanished_partition
-    if dropped:
-        out.print(f"claims on topics or partitions that do not exist, ignored: {dropped}", markup=False)
+        out.print(f"nobody subscribes to: {partition_list(plan.unassigned)}")
+    if dropped := group.settled.unknown_topic + group.settled.vanished_partition:
+        out.print(f"claims on topics or partitions that do not exist, ignored: {dropped}")
     if plan.lag_figures is not None:
-        out.print(lag_line(plan.lag_figures), markup=False)
+        out.print(lag_line(plan.lag_figures))
     violations = verify(group, plan)
     for violation in violations:
-        out.print(f"not optimal ({violation.law}): {visible(violation.message)}", markup=False)
+        out.print(f"not optimal ({violation.law}): {visible(violation.message)}")
     if not violations:
         out.print(f"proven: {proven(plan.strategy, plan.options, group)}")
-
-
-def _loads(plan: Plan) -> str:
-    loads = list(plan.loads.values())
-    return f"{min(loads)} to {max(loads)}" if loads else "none"

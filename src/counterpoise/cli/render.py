@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +20,9 @@ from counterpoise.snapshot.plan import Plan
 
 __all__ = ["console", "lag_line", "moves_as_json", "plan_table", "proven", "say", "table_of"]
 
+_FOLDED = 12
+"""Characters to which a column of text may be folded, if a table does not fit."""
+
 
 def say(line: object, *, err: bool = False) -> None:
     """A line of output; names in it can neither move the cursor, nor end the line, nor reorder it."""
@@ -30,30 +33,43 @@ class _Console(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str("\n".join(map(visible, text.split("\n"))), **options)
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """A table gets its minimal width: Rich would cut numbers and leave out columns, a terminal only breaks lines."""
+        width, height = self.size
+        least = max([0, *(one.min_width or 0 for one in objects if isinstance(one, Table))])
+        if least > width:
+            self.size = least, height
+        super().print(*objects, **options)
+        if least > width:
+            self.size = width, height
+
     def on_broken_pipe(self) -> None:
         raise  # noqa: PLE0704  # called while the error is handled; Rich itself would exit with 1, which means findings
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that never guesses: no highlighting of numbers, width from the terminal, 160 in a pipe; names as in `say`."""
-    made = _Console(stderr=stderr, highlight=False, emoji=False, soft_wrap=False)
+    """A console that never guesses: no markup or highlighting, width from the terminal, 160 in a pipe; names as in `say`."""
+    made = _Console(stderr=stderr, highlight=False, emoji=False, markup=False)
     if not made.is_terminal:
         made.width = 160
     return made
 
 
 def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[str] = ()) -> Table:
-    """A plain table; columns named in `numeric` are aligned to the right. Cells are text, never markup."""
-    table = Table(
-        title=escape(visible(title)), title_justify="left", header_style="bold", pad_edge=False, box=None, padding=(0, 1)
-    )
-    for column in columns:
-        right = column in numeric
-        table.add_column(
-            escape(visible(column)), justify="right" if right else "left", overflow="fold", no_wrap=right or column == columns[0]
-        )
-    for row in rows:
-        table.add_row(*(escape("" if cell is None else visible(cell)) for cell in row))
+    """A plain table; columns named in `numeric` are aligned to the right. Cells are text, never markup.
+
+    These and the first column are never folded, others to no less than `_FOLDED` characters.
+    """
+    cells = [["" if cell is None else visible(cell) for cell in row] for row in (columns, *rows)]
+    table = Table(title=visible(title), title_justify="left", header_style="bold", pad_edge=False, box=None, padding=(0, 1))
+    table.min_width = 2 * (len(columns) - 1)
+    for name, column in zip(columns, zip(*cells, strict=True), strict=True):
+        right, width = name in numeric, max(map(cell_len, column))
+        whole = right or name == columns[0]
+        table.add_column(column[0], justify="right" if right else "left", overflow="fold", no_wrap=whole)
+        table.min_width += width if whole else min(width, _FOLDED)
+    for row in cells[1:]:
+        table.add_row(*row)
     return table
 
 

@@ -44,7 +44,7 @@ _COLUMNS = (
 @click.option(
     "--capacity", type=FiniteRange(0, min_open=True), metavar="R", help="With --members: records per second of a member."
 )
-@click.option("--picture", type=click.Path(dir_okay=False), metavar="FILE.svg", help="Draw the owners over time.")
+@click.option("--picture", type=PLACE, metavar="FILE.svg", help="Draw the owners over time.")
 @click.option("--list", "listing", is_flag=True, help="List the ready scenarios.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
 def command(
@@ -92,7 +92,10 @@ def command(
         given = given.with_library(library)
     outcomes = simulate(given, DEFAULT_STRATEGIES if names is None else strategy_names(names) or strategies())
     if picture:
-        _write(picture, draw_outcomes(given.name, outcomes))
+        try:
+            Path(picture).write_text(draw_outcomes(given.name, outcomes), encoding="utf-8")
+        except OSError as error:
+            raise OptionError(f"--picture {picture}: {error.strerror or error}") from None
     if as_json:
         click.echo(json.dumps(_as_json(given, outcomes, past)))
     else:
@@ -130,13 +133,6 @@ def _list(as_json: bool) -> None:
         console().print(table_of("ready scenarios", ["name", "about"], rows))
 
 
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"--picture {path}: {error.strerror or error}") from None
-
-
 def _as_json(scenario: Scenario, outcomes: dict[str, Outcome], past: Recorded | None) -> dict[str, Any]:
     value: dict[str, Any] = {
         "scenario": scenario.name,
@@ -164,10 +160,7 @@ def _print(scenario: Scenario, outcomes: dict[str, Outcome], past: Recorded | No
         if o.refused:
             out.print(f"{o.strategy}: {o.refused} joins refused: no strategy in common with the others", markup=False)
     if scenario.about:
-        out.print(scenario.about, markup=False)
+        out.print(scenario.about)
     if past is not None:
         unseen = f"; {past.missing} failed ones left no record" if past.missing else ""
-        out.print(
-            f"Recorded under {past.strategy}: {past.generations} generations, {past.revoked} partitions revoked{unseen}.",
-            markup=False,
-        )
+        out.print(f"Recorded under {past.strategy}: {past.generations} generations, {past.revoked} partitions revoked{unseen}.")

@@ -86,6 +86,4 @@ def _print(found: dict[str, Any], known: AuditedProduction, lag: Any) -> None:
         f"largest lag {found['largest_lag']:,} at {found['largest_lag_at']} (recorded: {found['recorded_largest_lag']:,}), "
         f"{found['lag_at_end']:,} at the end (recorded: {found['recorded_lag_at_end']:,}){bound}"
     )
-    out.print(
-        f"With {times(n, 'members')} the group {'keeps' if found['keeps_up'] else 'does not keep'} up: {words}.", markup=False
-    )
+    out.print(f"With {times(n, 'members')} the group {'keeps' if found['keeps_up'] else 'does not keep'} up: {words}.")

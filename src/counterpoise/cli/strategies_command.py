@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
 from counterpoise.assignors.registry import strategies, strategy
-from counterpoise.assignors.strategy import Option
 from counterpoise.cli.render import console, table_of
 
 __all__ = ["command"]
@@ -26,22 +24,20 @@ def command(as_json: bool) -> None:
     listed = [strategy(name) for name in strategies()]
     if as_json:
         for one in listed:
-            options = [{"name": name} | _values(option) for name, option in one.options.items()]
+            options = [
+                {"name": name, "default": o.default, "choices": list(o.choices), "expected": o.wanted, "meaning": o.meaning}
+                for name, o in one.options.items()
+            ]
             value = {"strategy": one.name, "protocols": one.protocols, "guarantee": one.guarantee, "options": options}
             click.echo(json.dumps(value))
         return
     out = console()
     rows = [(one.name, ", ".join(one.protocols), one.guarantee) for one in listed]
     out.print(table_of("strategies", ("name", "protocols", "guarantee"), rows))
-    each = [(one.name, name, *_cells(option)) for one in listed for name, option in one.options.items()]
+    each = [
+        (one.name, name, str(o.default), ", ".join(map(str, o.choices)) or o.wanted.removeprefix("expected "), o.meaning)
+        for one in listed
+        for name, o in one.options.items()
+    ]
     out.print()
     out.print(table_of("options", ("strategy", "option", "default", "values", "meaning"), each))
-
-
-def _values(option: Option) -> dict[str, Any]:
-    return {"default": option.default, "choices": list(option.choices), "expected": option.wanted, "meaning": option.meaning}
-
-
-def _cells(option: Option) -> tuple[str, str, str]:
-    values = ", ".join(map(str, option.choices)) or option.wanted.removeprefix("expected ")
-    return str(option.default), values, option.meaning

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from counterpoise.cli.inputs import named, read_plans, read_snapshots, snapshot_argument
+from counterpoise.cli.inputs import TEXT, named, read_plans, read_snapshots, snapshot_argument
 from counterpoise.cli.render import moves_as_json, proven, say
 from counterpoise.laws import Violation, verify
 from counterpoise.snapshot.written import WrittenPlan
@@ -19,7 +19,7 @@ __all__ = ["command"]
 
 @click.command("verify")
 @snapshot_argument
-@click.argument("plan", metavar="PLAN", type=click.Path(allow_dash=True))
+@click.argument("plan", metavar="PLAN", type=TEXT)
 @click.option("--law", "laws", multiple=True, metavar="NAME", help="Only this law (may be repeated), whatever made the plan.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per group instead of words.")
 def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> None:
