@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -15,6 +16,8 @@ from tests.report import fleet
 from counterpoise import strategies
 from counterpoise.cli.app import app
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.simulation.scenario_file import load
+from counterpoise.simulation.simulate import simulate
 
 RECORDED = Path(__file__).parent.parent / "data" / "recorded" / "shop-generations.json.gz"
 
@@ -201,3 +204,11 @@ def test_in_words_a_lower_bound_of_the_capacity_says_so(tmp_path: Path) -> None:
 def test_what_cannot_be_replayed_with_members_is_wrong_use(tmp_path: Path, options: tuple[object, ...], told: str) -> None:
     result = run("--audit", lagging(tmp_path, None), *options)
     assert (result.exit_code, told in result.output) == (2, True), result.output
+
+
+def test_a_strategy_that_is_not_safe_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol keeps all of ours safe, so the outcome is made up."""
+    outcomes = {name: replace(one, double_owned_seconds=1.0) for name, one in simulate(load("scale-out"), ["range"]).items()}
+    monkeypatch.setattr("counterpoise.cli.simulate_command.simulate", lambda *_: outcomes)
+    result = run("scale-out", "--strategies", "range")
+    assert (result.exit_code, "NO" in result.stdout.split()) == (1, True)
