@@ -75,6 +75,12 @@ def test_a_copied_strategy_does_not_plan_with_the_prepare_of_another_kernel(monk
     register(replace(copied, prepare=None))
 
 
+@pytest.mark.parametrize("protocols", [(), ("egaer",)])
+def test_a_strategy_is_registered_with_protocols_that_exist(protocols):
+    with pytest.raises(OptionError, match=r"'mine': protocols .*: give 'eager', 'cooperative' or both"):
+        register(replace(strategy("range"), name="mine", protocols=protocols))
+
+
 def test_a_name_is_registered_once(monkeypatch):
     monkeypatch.setattr(registry, "_BY_NAME", dict(registry._BY_NAME))
     mine = Strategy("first-member", (EAGER,), lambda problem, n=0: np.full(problem.n_partitions, n, np.int32), "n takes all",

@@ -18,7 +18,7 @@ from counterpoise.assignors.lag_sticky import LAG_STICKY
 from counterpoise.assignors.ranges import RANGE
 from counterpoise.assignors.roundrobin import ROUNDROBIN
 from counterpoise.assignors.sticky import CONSTRAINED, COOPERATIVE_STICKY, FAIR, STICKY, STICKY_FIRST
-from counterpoise.assignors.strategy import Assignor, Strategy
+from counterpoise.assignors.strategy import COOPERATIVE, EAGER, Assignor, Strategy
 from counterpoise.errors import OptionError, UnknownStrategyError
 from counterpoise.model.problem import Int32, Problem, check_problem
 
@@ -35,16 +35,21 @@ def register(added: Strategy) -> None:
     Raises
     ------
     OptionError
-        The name is taken, or `Strategy.prepare` was copied from a strategy with another kernel.
+        The name is taken, `Strategy.prepare` was copied from a strategy with another kernel, or `Strategy.protocols` are not
+        some of "eager" and "cooperative".
     """
-    _check_prepare(added)
+    _check(added)
     if added.name in _BY_NAME:
         raise OptionError(f"strategy {added.name!r} is registered already; choose another name")
     _BY_NAME[added.name] = added
 
 
-def _check_prepare(added: Strategy) -> None:
-    """Refuse a strategy whose `prepare` is that of another kernel, as after `dataclasses.replace`."""
+def _check(added: Strategy) -> None:
+    """Refuse unknown protocols, and a `prepare` that is that of another kernel, as after `dataclasses.replace`."""
+    if not added.protocols or not {EAGER, COOPERATIVE}.issuperset(added.protocols):
+        raise OptionError(
+            f"strategy {added.name!r}: its protocols are {added.protocols!r}; give {EAGER!r}, {COOPERATIVE!r} or both"
+        )
     for known in _BY_NAME.values():
         if added.prepare is not None and added.prepare is known.prepare and added.kernel is not known.kernel:
             raise OptionError(f"strategy {added.name!r}: its prepare is that of {known.name!r}; give prepare=None, or its own")
@@ -65,7 +70,7 @@ def _register_entry_points(name: str | None = None) -> None:
             raise OptionError(f"{place} cannot be loaded ({error}); repair or remove its package") from error
         if not isinstance(added, Strategy) or added.name != point.name:
             raise OptionError(f"{place}: expected a Strategy of this name, got {added!r:.80}")
-        _check_prepare(added)
+        _check(added)
         if _BY_NAME.setdefault(added.name, added) is not added:
             raise OptionError(f"{place}: the name is taken; rename it or remove its package")
 

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from counterpoise.errors import OptionError, SourceError
+from counterpoise.pipeline.capture import fetch
 from counterpoise.pipeline.capture.cluster import source_error
 from counterpoise.pipeline.capture.positions import EARLIEST, LATEST, from_json, parse_positions, resolve, share_out, to_json
 from counterpoise.pipeline.capture.settings import Settings, read_properties
@@ -214,3 +215,18 @@ def test_a_limit_is_shared_in_proportion(limit: int) -> None:
     shared = share_out(start, end, limit)
     assert sum(shared[p] - start[p] for p in start) == min(limit, 104)
     assert all(start[p] <= shared[p] <= end[p] for p in start)
+
+
+def test_a_leader_that_goes_away_while_the_ends_of_its_log_are_asked_for_is_one_line() -> None:
+    """Offsets are gone, and so is the broker that knows which ones are left."""
+
+    class Gone:
+        def get_watermark_offsets(self, *_: object, **__: object) -> tuple[int, int]:
+            raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+    class Event:
+        def error(self) -> KafkaError:
+            return KafkaError(KafkaError._AUTO_OFFSET_RESET)
+
+    with pytest.raises(SourceError, match="nowhere:9092"):
+        fetch._at_end(Gone(), [Event()], ("t", 0), 9, Settings({"bootstrap.servers": "nowhere:9092"}), lenient=True)

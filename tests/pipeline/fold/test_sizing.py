@@ -188,6 +188,13 @@ def test_a_position_that_is_set_to_the_end_is_no_capacity() -> None:
     assert sized(skipped, 1)["capacity_per_second"] < 210
 
 
+def test_a_commit_beyond_the_end_of_the_log_is_no_capacity() -> None:
+    """Of one partition; the other one is behind, so the member does not wait."""
+    samples = Model(steady(100, 100), members=1, capacity=100, seconds=900).samples()
+    beyond = [replace(one, committed=one.committed + np.array([10**9 * (number >= 15), 0])) for number, one in enumerate(samples)]
+    assert sized(beyond, 1)["capacity_per_second"] < 1000
+
+
 def test_the_window_in_which_a_topic_is_recreated_counts_as_nothing() -> None:
     samples = Model(steady(50, 50), members=1, capacity=200, seconds=600).samples()
     again = [replace(one, end=one.end - samples[10].end, committed=one.committed * 0) for one in samples[10:]]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from counterpoise.clients.admin_requests import AWAY, NOT_NOW
 from counterpoise.errors import SourceError
@@ -121,7 +121,10 @@ def _at_end(consumer: Any, events: Sequence[Any], partition: Partition, end: int
             if event.offset() >= end:
                 return True
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-            first, last = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=30)
+            try:
+                first, last = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=30)
+            except KafkaException as refused:
+                raise source_error(refused.args[0], partition[0], settings) from None
             if not lenient:
                 raise SourceError(
                     f"{partition[0]} partition {partition[1]}: offsets before {end} are gone (the log has {first} to {last}); "

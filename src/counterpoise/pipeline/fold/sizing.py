@@ -108,8 +108,8 @@ def _add_capacity(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Wi
         & (two.end >= one.end)
     )
     windows, one, two = windows.take(rows), one.take(rows), two.take(rows)
-    # Offsets that retention deleted meanwhile were skipped, not read.
-    consumed = np.maximum(two.committed - np.maximum(one.committed, two.start), 0)
+    # Offsets that retention deleted meanwhile were skipped, not read; beyond the end there is nothing to read.
+    consumed = np.maximum(np.minimum(two.committed, two.end) - np.maximum(one.committed, two.start), 0)
     behind = (two.committed < one.end) & (consumed > 0)
     order = np.lexsort((windows.begin, windows.end, one.owner, windows.group))
     starts = run_starts(*(column[order] for column in (windows.group, one.owner, windows.end, windows.begin)))
