@@ -77,7 +77,7 @@ def test_a_copied_strategy_does_not_plan_with_the_prepare_of_another_kernel(monk
 
 @pytest.mark.parametrize("protocols", [(), ("egaer",)])
 def test_a_strategy_is_registered_with_protocols_that_exist(protocols):
-    with pytest.raises(OptionError, match=r"'mine': protocols .*: give 'eager', 'cooperative' or both"):
+    with pytest.raises(OptionError, match=r"'mine': its protocols are .*; give 'eager', 'cooperative' or both"):
         register(replace(strategy("range"), name="mine", protocols=protocols))
 
 
