@@ -320,6 +320,15 @@ def test_a_cap_holds_in_a_band_whose_counts_demand_no_move() -> None:
         assert count_band(problem, planned, options={"counts": 1}) == []
 
 
+@pytest.mark.parametrize(("n", "members", "band"), [(100, 2, 20), (10, 2, 2), (12, 3, 2), (10, 2, 4)])
+def test_a_cap_never_makes_a_plan_in_a_band_move_more(n: int, members: int, band: int) -> None:
+    problem = problem_of([n], [list(range(members))], members, [0] * n, lag=[7] * n)
+    moves = [
+        lag_report(problem, lag_sticky(problem, counts=band, max_moves=most, tolerance=5)).moves for most in (0, 1, 2, 3, None)
+    ]
+    assert max(moves) == moves[-1]
+
+
 def test_moves_that_counts_demand_are_made_under_any_cap() -> None:
     problem = problem_of([10], [[0, 1]], 2, [0] * 10, lag=[7] * 10)
     assert np.bincount(lag_sticky(problem, max_moves=0)).tolist() == [5, 5]

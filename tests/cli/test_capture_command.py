@@ -78,7 +78,8 @@ def reported(*troubles: str) -> Callable[..., Status]:
     """A run of a recording that has these troubles, one after the other."""
 
     def run(self: Recorder, **_: object) -> Status:
-        for self.status.trouble in troubles:
+        for trouble in troubles:
+            self.status.trouble = trouble
             self._report(self.status)
         return self.status
 

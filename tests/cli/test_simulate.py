@@ -107,7 +107,8 @@ def test_members_that_are_refused_are_named(tmp_path: Path) -> None:
         'name = "one bounce"\ntopics = { t = 4 }\n[[members]]\nname = "m"\ntopics = ["t"]\ncount = 3\nstrategies = ["range"]\n'
         '[[events]]\nat = 60\ndo = "reconfigure"\nmembers = "m"\nstrategies = ["cooperative-sticky"]\nevery = 30\ndown = 5\n'
     )
-    assert "range: 2 joins refused: no strategy in common with the others\n" in run(scenario, "--strategies", "range").stdout
+    told = run(scenario, "--strategies", "range").stdout
+    assert "range: joins refused, without a strategy in common with the others: 2\n" in told
     assert "refused" not in run("scale-out", "--strategies", "range").stdout
 
 

@@ -28,8 +28,8 @@ def prepare_lag_balance(
     tolerance: float = 0.1,
     # A member's lag may also exceed its share of the bound by this many records before moves are made: the least lag worth a move
     min_lag_gain: int = 0,
-    # The most owned partitions that move to reduce lag. Moves that validity or counts demand are made beyond it (they are what
-    # `sticky` would make). While a partition has no owner none moves for lag. Default: no cap.
+    # The most owned partitions that move to reduce lag. Moves that validity or counts demand are made beyond it (at most
+    # those of `sticky`). While a partition has no owner none moves for lag. Default: no cap.
     max_moves: int | None = None,
     # "balanced": loads are as balanced as those of `sticky`. A number: each member's count may differ from the balanced
     # one by at most this number (one as large as the group leaves counts free; partitions without lag and without an owner are

@@ -196,8 +196,8 @@ def _run(
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         shown = bar.add_task("starting Spark", total=None)
 
-        def step(stage: str, *of: int) -> None:
-            bar.update(shown, description=f"{stage} ({of[0]} of {of[1]})" if of else stage)
+        def step(stage: str, done: int = 0, total: int = 0) -> None:
+            bar.update(shown, description=f"{stage} ({done} of {total})" if total else stage)
 
         if since_last and not check_continued(out):
             err.print(f"{out}: no earlier audit with --since last, so everything is read")

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from rich.markup import escape
 from rich.status import Status as Line
 
-from counterpoise.cli.inputs import FILE, PLACE, FiniteRange, cluster_settings, need, stopped_by_signals
+from counterpoise.cli.inputs import FILE, PLACE, FiniteRange, Place, cluster_settings, need, stopped_by_signals
 from counterpoise.cli.render import console, say
 from counterpoise.errors import OptionError
 from counterpoise.snapshot.json_text import visible
@@ -49,13 +49,13 @@ __all__ = ["command", "trouble_lines", "words_of"]
 @click.option(
     "--from-segments",
     "segments",
-    type=FILE,
+    type=Place(file_okay=False, path_type=Path),
     help="Read a broker's data folder, or a copy of it, instead of a cluster.",
 )
 @click.option(
     "--from-dump",
     "dump",
-    type=FILE,
+    type=Place(dir_okay=False, path_type=Path),
     help="Read the output of kafka-dump-log --offsets-decoder instead of a cluster.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The status as JSON (with --follow a line per sample).")

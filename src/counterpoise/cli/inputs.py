@@ -31,6 +31,7 @@ __all__ = [
     "PLACE",
     "TEXT",
     "FiniteRange",
+    "Place",
     "cluster_settings",
     "named",
     "need",
@@ -49,16 +50,17 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Place(click.Path):
+class Place(click.Path):
     """A path or URI. An empty one is refused: it would be the working folder, or the root."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path; `click.BadParameter` for an empty one."""
         return super().convert(value or self.fail("is empty (an unset variable?)", param, ctx), param, ctx)
 
 
-PLACE = _Place(readable=False)
-FILE = _Place(path_type=Path)
-TEXT = _Place(allow_dash=True)
+PLACE = Place(readable=False)
+FILE = Place(path_type=Path)
+TEXT = Place(allow_dash=True)
 snapshot_argument = click.argument("snapshot", metavar="SNAPSHOT", type=TEXT)
 
 

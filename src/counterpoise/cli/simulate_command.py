@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from counterpoise.assignors.registry import strategies
-from counterpoise.cli.inputs import PLACE, FiniteRange, need, strategy_names
+from counterpoise.cli.inputs import PLACE, FiniteRange, Place, need, strategy_names
 from counterpoise.cli.ownership_picture import draw_outcomes
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import OptionError, ScenarioError
@@ -44,7 +44,7 @@ _COLUMNS = (
 @click.option(
     "--capacity", type=FiniteRange(0, min_open=True), metavar="R", help="With --members: records per second of a member."
 )
-@click.option("--picture", type=PLACE, metavar="FILE.svg", help="Draw the owners over time.")
+@click.option("--picture", type=Place(dir_okay=False, readable=False), metavar="FILE.svg", help="Draw the owners over time.")
 @click.option("--list", "listing", is_flag=True, help="List the ready scenarios.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
 def command(
@@ -158,7 +158,7 @@ def _print(scenario: Scenario, outcomes: dict[str, Outcome], past: Recorded | No
     out.print(table_of(scenario.name, _COLUMNS, rows, numeric=_COLUMNS[2:9]))
     for o in outcomes.values():
         if o.refused:
-            out.print(f"{o.strategy}: {o.refused} joins refused: no strategy in common with the others", markup=False)
+            out.print(f"{o.strategy}: joins refused, without a strategy in common with the others: {o.refused}")
     if scenario.about:
         out.print(scenario.about)
     if past is not None:

@@ -8,7 +8,9 @@ public hook for it: `lead_beside_loop` therefore wraps one method of one consume
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["lead_beside_loop"]
 
-_THREADS = ThreadPoolExecutor(thread_name_prefix="counterpoise-plan")
-"""Not those of the event loop: while the application keeps all of them busy, the whole group would wait for its plan."""
 _MOST_PLANS = 3
 """A leader plans at most this often in one rebalance. Partitions created after the last plan have no owner until the next one."""
 
@@ -39,6 +39,8 @@ class _Leader:
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
         self._host_perform = coordinator._perform_assignment  # noqa: SLF001
+        # Not a thread of the event loop: while the application keeps all of them busy, the whole group would wait for its plan.
+        self._thread = ThreadPoolExecutor(1, "counterpoise-plan")
         self.assignors: dict[str, _AioKafkaAssignor] = {}
 
     async def __call__(self, response: Any) -> Any:
@@ -46,8 +48,7 @@ class _Leader:
         if assignor is None:
             return await self._host_perform(response)
         # The first call imports the leader's half, which takes some tenths of a second: not in the event loop.
-        beside_loop = asyncio.get_running_loop().run_in_executor
-        topics_known = (await beside_loop(_THREADS, import_module, "counterpoise.clients.leader_side")).topics_known
+        topics_known = (await self._beside_loop(import_module, "counterpoise.clients.leader_side")).topics_known
         for left in reversed(range(_MOST_PLANS)):
             given = await self._collect(assignor, response)
             lead = await self._plan(assignor, given)
@@ -72,9 +73,13 @@ class _Leader:
     async def _plan(self, assignor: _AioKafkaAssignor, given: GroupToLead) -> Lead:
         self._coordinator._start_heartbeat_task()  # noqa: SLF001
         try:
-            return await asyncio.get_running_loop().run_in_executor(_THREADS, assignor.plan, given)
+            return await self._beside_loop(assignor.plan, given)
         finally:
             await self._coordinator._stop_heartbeat_task()  # noqa: SLF001
+
+    async def _beside_loop(self, call: Callable[[Any], Any], argument: object) -> Any:
+        """Like `asyncio.to_thread`, in this leader's own thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, copy_context().run, call, argument)
 
 
 def _counts(topics: Any) -> dict[str, int]:

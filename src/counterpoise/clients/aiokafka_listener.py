@@ -97,8 +97,10 @@ async def _sent(consumer: Any, commit: Callable[[dict[Any, Any]], Awaitable[None
             async with asyncio.timeout(_TRY_S):
                 return await commit(offsets)
         except TimeoutError:
-            cluster = consumer._client.cluster  # noqa: SLF001
-            there = {each: offset for each, offset in offsets.items() if cluster.partitions_for_topic(each.topic)}
+            # Of a topic that is no longer subscribed the client knows nothing: it may be there.
+            client = consumer._client  # noqa: SLF001
+            gone = {topic for topic in client._topics if not client.cluster.partitions_for_topic(topic)}  # noqa: SLF001
+            there = {each: offset for each, offset in offsets.items() if each.topic not in gone}
             if len(there) < len(offsets):
                 log.warning("%d partitions are not committed: their topics are gone", len(offsets) - len(there))
             if not (offsets := there):

@@ -139,13 +139,14 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
 
         Call it when everything polled has been processed: the offset after the last polled record of each partition is
         committed first, synchronously, except for topics that have been deleted. A plan without this member takes all.
+        Raises `SourceError`, and gives up nothing, if the broker does not answer.
         """
         shares = self._checked(plan)
         lost = sorted(self._owned.difference(pairs(shares.get(self.member, {}).items())))
         if lost:
-            errors = {topic: _topic(self.consumer, topic, self._timeout_s).error for topic in {topic for topic, _ in lost}}
-            there = [at for at in lost if not (error := errors[at[0]]) or error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART]
-            read = [each for each in self.consumer.position([TopicPartition(*at) for at in there]) if each.offset >= 0]
+            gone = {topic for topic in {topic for topic, _ in lost} if self._is_gone(topic)}
+            there = [TopicPartition(topic, partition) for topic, partition in lost if topic not in gone]
+            read = [each for each in self.consumer.position(there) if each.offset >= 0]
             if read:
                 self.consumer.commit(offsets=read, asynchronous=False)
             self.consumer.incremental_unassign([TopicPartition(*each) for each in lost])
@@ -188,6 +189,10 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
             if time.monotonic() > until:
                 raise SourceError(f"committed offsets cannot be read: {said}; is the group's coordinator up?")
             time.sleep(0.2)
+
+    def _is_gone(self, topic: str) -> bool:
+        error = _topic(self.consumer, topic, self._timeout_s).error
+        return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
     def close(self) -> None:
         """Close the consumer; with `enable.auto.commit` it commits what was polled."""

@@ -29,7 +29,8 @@ _BEGIN_MS = 100
 _PENDING_MS = 10
 """How long a later poll waits for a pending join before it fetches: nothing else bounds the polls per second."""
 _USED = (
-    *("config", "commit_offsets_async", "join_group_async", "need_rejoin", "poll", "poll_heartbeat", "state"),
+    *("config", "commit_offsets_async", "join_group_async", "need_rejoin"),
+    *("poll", "poll_heartbeat", "state"),
     *("_do_join_and_sync_async", "_enable_heartbeat", "_generation", "_join_task", "_lock", "_manager"),
     *("_net", "_on_join_prepare_async", "_rebalance_protocol", "_subscription"),
 )

@@ -29,7 +29,6 @@ _LED = (
     "%(group)s, generation %(generation)d: led %(strategy)s (%(protocol)s): %(members)d members, %(partitions)d partitions, "
     "%(least)d to %(most)d each; %(moved)d moved, %(left)d left for the next round; %(dropped)s%(proof)s; %(milliseconds).1f ms"
 )
-_LED_AS_THEY_ARE = ("group", "generation", "strategy", "protocol", "moved", "dropped_claims", "milliseconds")
 _REBALANCED = (
     "%(group)s, generation %(generation)d: %(strategy)s: got %(got)s; gave up %(gave_up)s; has %(has)d; "
     "%(left)d of the group left for the next round; %(milliseconds).0f ms since it joined"
@@ -113,9 +112,22 @@ class Reports:
 def _log_lead(lead: Lead) -> None:
     if log.isEnabledFor(logging.INFO):
         loads = lead.loads.values()
-        values = {"event": "led"} | {name: getattr(lead, name) for name in _LED_AS_THEY_ARE}
-        values |= {"members": len(loads), "partitions": sum(loads), "least": min(loads), "most": max(loads)}
-        values |= {"left": sum(map(len, lead.withheld.values())), "proof": _proof(lead)}
+        values = {
+            "event": "led",
+            "group": lead.group,
+            "generation": lead.generation,
+            "strategy": lead.strategy,
+            "protocol": lead.protocol,
+            "members": len(loads),
+            "partitions": sum(loads),
+            "least": min(loads),
+            "most": max(loads),
+            "moved": lead.moved,
+            "left": sum(map(len, lead.withheld.values())),
+            "dropped_claims": lead.dropped_claims,
+            "proof": _proof(lead),
+            "milliseconds": lead.milliseconds,
+        }
         dropped = f"{lead.dropped_claims} claims on what does not exist dropped; " if lead.dropped_claims else ""
         log.info(_LED, {**values, "dropped": dropped}, extra={"counterpoise": values})
     if plans_log.isEnabledFor(logging.DEBUG):

@@ -35,7 +35,7 @@ def backlog(
         raise ScenarioError(f"{members} members of {capacity:g} records/s: expected at least one, and more than 0 records/s")
     most = min(members, len(lag))  # others have no partition
     work, behind = np.zeros((most, len(seconds))), np.zeros(most)
-    owner = np.arange(len(lag)) % members
+    owner = np.arange(len(lag)) % most
     np.add.at(work, owner, produced)
     np.add.at(behind, owner, lag)
     total = [behind.sum()]

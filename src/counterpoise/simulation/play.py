@@ -192,11 +192,13 @@ class Play:
             if name in self._running:
                 self._running[name].rejoin()
 
+    def _do_restart(self, event: Event) -> None:
+        for name in self._names(event):
+            self._restart(name, event.down)
+
     def _do_rolling_restart(self, event: Event) -> None:
         for at, name in enumerate(self._names(event)):
             self.world.after(milliseconds(at * event.every), self._restart, name, event.down)
-
-    _do_restart = _do_rolling_restart  # it reads no `every`: all at once
 
     def _do_reconfigure(self, event: Event) -> None:
         self._configure(event, strategies=tuple(event.strategies))

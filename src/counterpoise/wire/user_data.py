@@ -99,7 +99,9 @@ def decode_cooperative(data: bytes | None) -> StickyData:
     listed = _list_at(data, 0)
     if listed is not None and len(data) - listed[1] == 4:
         return _finish(data, *listed)
-    generation = int.from_bytes(data[:4], "big", signed=True) if len(data) >= 4 else -2
+    if len(data) < 4:
+        return StickyData(readable=False)
+    generation = int.from_bytes(data[:4], "big", signed=True)
     return StickyData((), generation) if generation >= -1 else StickyData(readable=False)
 
 

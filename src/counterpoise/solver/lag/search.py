@@ -56,7 +56,8 @@ class LagSearch:
         return np.array(self._owners(problem, valid_claims(problem).tolist()), np.int32)
 
     def _owners(self, problem: Problem, claims: list[int]) -> list[int]:
-        if UNOWNED in claims and _stays(claims, self.scratch.owner):  # a second round has partitions to give
+        # It may be the second round of the plan from scratch, and must end with it. If nothing is unowned, it is no second round.
+        if UNOWNED in claims and _stays(claims, self.scratch.owner):
             return self.scratch.owner
         completed = self._completed(claims, self._bound_limit)
         if not completed.over() and _ends_in_one_round(problem, completed.owner):
@@ -166,8 +167,10 @@ class LagSearch:
         state = self._state(claims, limit)
         if self.band:
             placed = self._fill(state, band_slack(state), takers)
-            if placed and raise_to_least(placed) and (self.max_moves is None or _moved(claims, placed.owner) <= self.max_moves):
-                return placed
+            if placed and raise_to_least(placed):
+                if self.max_moves is None or _moved(claims, placed.owner) <= self.max_moves:
+                    return placed
+                return min(placed, self._state(self._target(claims), limit), key=lambda one: _moved(claims, one.owner))
             return self._state(self._target(claims), limit)
         placed = self._fill_quotas(state, self._quotas, takers)
         if placed is None and max(claims, default=UNOWNED) == UNOWNED:
@@ -198,11 +201,13 @@ class LagSearch:
         if 4 * len(unassigned) < len(self.group.heaviest_first):
             reserves = 0, rising[len(rising) // 4], rising[len(rising) // 2]
             trials += [(0, True)] if self.band else [(reserve, False) for reserve in reserves]
-        best, fewest = state, len(state.load) + 1
+        best, fewest = None, len(state.load) + 1
         for reserve, best_fit in dict.fromkeys(trials):
             trial = state.copy()
             if not place(trial, unassigned, slack.copy(reserve, best_fit=best_fit)):
-                return None
+                if best is None:
+                    return None
+                continue
             over = len(trial.over())
             if over < fewest:
                 best, fewest = trial, over
@@ -243,7 +248,7 @@ class LagSearch:
         return state
 
     def _stable(self, problem: Problem, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
-        """A plan within its limit of lag that its second round returns again; None if none is found.
+        """A plan that its second round returns again: within its limit of lag, or the plan from scratch; None if none is found.
 
         If that round moves a claim, or gives one back, the next attempt begins with its plan, until `effort` is used up. `final`:
         the limit is final, that is, the plan from scratch is known.
@@ -260,7 +265,7 @@ class LagSearch:
                 return self.scratch.owner
             second = self._completed(first_round, self._bound_limit)
             effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
-            if final and second.over() and limit != self._bound_limit:
+            if final and second.over() and limit != self._bound_limit and (self.band or _stays(first_round, second.owner)):
                 second = self._completed(first_round, limit)
                 effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
             if not second.over() and _stays(first_round, second.owner) and _first_round(problem, second.owner) == first_round:
