@@ -375,20 +375,6 @@ def test_time_without_members_is_no_stop(tmp_path: Path, kinds: tuple[str, ...],
         assert row["stop_s"] == (stop if sampled is None or kinds else 18.0)
 
 
-@pytest.mark.parametrize(("waits_from", "stop"), [(1000, 13.0), (300, 713.0), (0, 993.0), (None, 13.0)])
-def test_an_owner_with_nothing_to_read_does_not_stop(tmp_path: Path, waits_from: int | None, stop: float) -> None:
-    """Commits every 2 s until 8 s, and the next one at 1,003 s, after the first record; the rebalance is at 500 s.
-
-    Records of the other partition of the same owners wait from a time on; without samples of its log it does not count.
-    """
-    told = commits(*((p, s, 90) for s in (2, 4, 6, 8) for p in (0, 1)), (0, 1003, 95), (0, 1005, 95))
-    life = steps((1, "eager", "rebalance", {"a": [0, 1]}), (500, "eager", "rebalance", {"b": [0, 1]}))
-    sampled = [(0, s, 90 if s < 1000 else 95) for s in range(0, 1020, 10)]
-    other = [] if waits_from is None else [(1, s, 90 if s < waits_from else 200) for s in range(0, 1020, 10)]
-    found = {row["partition"]: row for row in stops(told, life, ends(tmp_path, *sampled, *other)) if row["generation"] == 2}
-    assert found[0]["stop_s"] == stop
-
-
 def test_nothing_stopped_of_a_topic_that_was_recreated() -> None:
     """Both partitions change hands at 10 s, when the topic is another one, and again at 20 s."""
     told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18, 24, 26) for p in (0, 1)))

@@ -66,15 +66,19 @@ class Steps(Columns):
         return after
 
     def with_empty(self) -> Steps:
-        """The steps with `empty_since` and `empty_until` of each; earlier steps may have been dropped since."""
+        """The steps with `empty_since` and `empty_until` of each; earlier steps may have been dropped since.
+
+        A run of steps without members begins such a time, the step after the run ends it, and later steps keep it.
+        """
         at, first = np.arange(len(self.group)), np.searchsorted(self.group, self.group)
         with_members = np.append(-1, np.maximum.accumulate(np.where(self.ends, -1, at)))[:-1]
-        emptied = np.maximum(with_members + 1, first)
-        joins, begin = (emptied < at) & ~self.ends, np.where(self.ends, np.minimum(self.time, self.empty_since), self.time)
-        since = np.where(joins | self.ends, begin[emptied], self.empty_since)
-        until = np.where(joins, self.time, self.empty_until)
-        known = np.maximum.accumulate(np.where((until > 0) | self.ends | (first == at), at, 0))
-        return replace(self, empty_since=since[known], empty_until=until[known])
+        run = np.maximum(with_members + 1, first)  # the first step of a run that ends just before, or at, each step
+        run_since = np.where(self.ends, np.minimum(self.time, self.empty_since), self.time)[run]
+        is_after = (run < at) & ~self.ends
+        since = np.where(is_after | self.ends, run_since, self.empty_since)
+        until = np.where(is_after, self.time, self.empty_until)
+        kept = np.maximum.accumulate(np.where((until > 0) | self.ends | (first == at), at, 0))
+        return replace(self, empty_since=since[kept], empty_until=until[kept])
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,6 @@ class Keys(Columns):
     owner_before: Int64
     last_before: Int64
     gap_before: Float  # The usual gap between these commits, in seconds; nan: unknown
-    offset_before: Int64  # The last offset committed in these spans; -1: none
     # lag_at, lag_owner, lag, lag_quality: The newest final row of `partition_lag`: time (-NEVER: none), member (-1: none),
     # lag (-1: unknown), code of the quality
     lag_at: Int64
@@ -80,17 +79,7 @@ _NEW_KEY: dict[str, Any] = {
     **dict.fromkeys(("counted", "begun"), False),
     **dict.fromkeys(("last_before", "lag_at", "window_at"), -NEVER),
     **dict.fromkeys(
-        (
-            "owner_before",
-            "offset_before",
-            "lag_owner",
-            "lag",
-            "window_owner",
-            "window_committed",
-            "window_committed_at",
-            "window_end",
-        ),
-        -1,
+        ("owner_before", "lag_owner", "lag", "window_owner", "window_committed", "window_committed_at", "window_end"), -1
     ),
     **dict.fromkeys(("lag_quality", "produced", "busiest"), 0),
     "gap_before": np.nan,

@@ -2,14 +2,14 @@
 
 The offsets topic does not record the start of a rebalance. It records the last commit of the old owner and the first commit of
 the new one (on any of its partitions, because a partition without traffic has no commits). A stop is the time between the two
-less the usual gap between commits, and less three times: that without members, which no strategy makes shorter, that in which
-the new owner had nothing to read, and that without samples: the broker may have been away. Commits count as the owner's up to
-the third step after the one that assigned the partition; later commits are in the number of commits only.
+less the usual gap between commits, less the last time without members, which no strategy makes shorter, and less the time
+without samples: the broker may have been away. Commits count as the owner's up to the third step after the one that assigned
+the partition; later commits are in the number of commits only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at
-from counterpoise.pipeline.fold.health_rules import WAITING
+from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.scan.aggregation import NEVER
@@ -61,7 +60,6 @@ class _CommitsBySpan(Columns):
     first: Int64
     last: Int64
     gap: Float  # Mean seconds between them; nan: fewer than two
-    offset: Int64  # The last committed offset; -1: none
     # As in `Stops`
     commits: Int64
     unowned: Int64
@@ -84,10 +82,9 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
     timed_before = np.where(has_span, _pick(spans.timed, at), keys.begun[by_span.key])
     owner, time = np.where(has_span, _pick(spans.owner, at), -1), np.where(has_span, _pick(spans.time, at), -NEVER)
     # A step is identified by its place in the log: two may have the same millisecond.
-    shared = _of_owners(group, np.where(has_span, _pick(spans.offset, at), -1), owner)
-    first, last, gap = shared(np.minimum, by_span.first), shared(np.maximum, by_span.last), shared(np.fmin, by_span.gap)
-    values = {"last_before": last, "owner_before": owner, "gap_before": gap, "offset_before": by_span.offset}
-    known = {name: (value != _NOTHING[name]) & ~np.isnan(value) for name, value in values.items()}
+    first, last, gap = _of_owners(by_span, group, np.where(has_span, _pick(spans.offset, at), -1), owner)
+    known = {"last_before": last != -NEVER, "owner_before": has_span, "gap_before": ~np.isnan(gap)}
+    values = {"last_before": last, "owner_before": owner, "gap_before": gap}
     recreated = _pick(spans.recreated, at) & has_span & ~timed_before
     starts = np.searchsorted(by_span.key, by_span.key)
     reset = np.maximum.accumulate(np.where(recreated, rows, -1)) if len(at) else starts
@@ -102,14 +99,12 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
     usual = np.fmin(gap, before("gap_before"))
     usual = np.where(np.isnan(usual), 0.0, usual)
     both = (first != NEVER) & (last_before != -NEVER)
-    calm = shared(np.minimum, _calm_until(parts, ends, by_span.key, before("offset_before"), first))
-    since = np.maximum(last_before, np.where(np.abs(calm) == NEVER, -NEVER, calm - (usual * 1e6).astype(np.int64)))
     filled = _pick(spans.empty_until, at)
-    empty = np.maximum(filled - np.maximum(_pick(spans.empty_since, at), since), 0)
-    silence = np.where(both, first / 1e6 - since / 1e6 - empty / 1e6, np.nan)
+    empty = np.maximum(filled - np.maximum(_pick(spans.empty_since, at), last_before), 0)
+    silence = np.where(both, first / 1e6 - last_before / 1e6 - empty / 1e6, np.nan)
     stopped = both & has_span & (owner_before >= 0) & (_pick(spans.eager, at) | (owner != owner_before))
     stop = np.where(stopped, np.maximum(silence - usual, 0.0), np.nan)
-    unsampled = ends.unsampled(since, first) - ends.unsampled(filled - empty, filled)
+    unsampled = ends.unsampled(last_before, first) - ends.unsampled(filled - empty, filled)
     left_out = np.minimum(stop, unsampled / 1e6)
     closed = np.where(has_span, _pick(spans.closed, at), parts.third_step[group]) <= until
     following = np.full(len(at), NEVER)
@@ -137,7 +132,7 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
     return stops
 
 
-_NOTHING = {"last_before": -NEVER, "owner_before": -1, "gap_before": np.nan, "offset_before": -1}
+_NOTHING = {"last_before": -NEVER, "owner_before": -1, "gap_before": np.nan}
 
 
 def _update_keys(
@@ -178,7 +173,7 @@ def _commits_by_span(parts: PartitionStates) -> _CommitsBySpan:
         return _CommitsBySpan.empty()
     at: Int64 = np.where(is_step[starts], order[starts], -1)
     zeros = np.zeros(len(spans), np.int64)
-    count, offset = (np.concatenate(pair)[order] for pair in ((zeros, live.live), (zeros - 1, live.committed)))
+    count = np.concatenate((zeros, live.live))[order]
     until = np.concatenate((zeros - NEVER, live.live_until))[order]
     span = np.cumsum(new) - 1
     nobody_from = np.where(at >= 0, _pick(spans.nobody_from, at), NEVER)[span]
@@ -192,29 +187,21 @@ def _commits_by_span(parts: PartitionStates) -> _CommitsBySpan:
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.where(owned > 1, (last / 1e6 - first / 1e6) / (owned - 1), np.nan)
     unowned: Int64 = np.add.reduceat(np.where(nobody, count, 0), starts)
-    newest = offset[np.append(starts[1:], len(order)) - 1]
-    return _CommitsBySpan(key[starts], at, first, last, gap, newest, np.add.reduceat(count, starts), unowned)
+    return _CommitsBySpan(key[starts], at, first, last, gap, np.add.reduceat(count, starts), unowned)
 
 
-def _of_owners(group: Int64, step: Int64, owner: Int64) -> Callable[[np.ufunc, npt.NDArray[Any]], Any]:
-    """A function that reduces a column over all spans of the same group, step and owner."""
+def _of_owners(by_span: _CommitsBySpan, group: Int64, step: Int64, owner: Int64) -> tuple[Int64, Int64, Float]:
+    """For each span the first commit, the last one and the smallest mean gap over all spans of the same group, step and owner."""
+    if not len(group):
+        return by_span.first, by_span.last, by_span.gap
     order = np.lexsort((owner, step, group))
     new = first_of_runs(group[order], step[order], owner[order])
+    starts = np.flatnonzero(new)
     number = np.empty(len(order), np.int64)
     number[order] = np.cumsum(new) - 1
-    starts = np.flatnonzero(new)
-    return lambda how, column: how.reduceat(column[order], starts)[number] if len(starts) else column
-
-
-def _calm_until(parts: PartitionStates, ends: LogEnds, key: Int64, offset: Int64, until: Int64) -> Int64:
-    """The last sample up to a time at which no record waited behind an offset (-1: none); -NEVER: none, NEVER: unknown."""
-    log = parts.logs(ends)[key]
-    sample = last_at(ends.time, log[:, 0], log[:, 1], until)
-    known = (sample >= 0) & (offset >= 0)
-    calm, rows = np.where(known, -NEVER, NEVER), np.flatnonzero(known)
-    mark = last_at(ends.end, ends.life_first[ends.life(sample[rows])], sample[rows] + 1, offset[rows] + WAITING - 1)
-    calm[rows[mark >= 0]] = ends.time[mark[mark >= 0]]
-    return calm
+    first, last = np.minimum.reduceat(by_span.first[order], starts), np.maximum.reduceat(by_span.last[order], starts)
+    gap = np.fmin.reduceat(by_span.gap[order], starts)
+    return first[number], last[number], gap[number]
 
 
 def _before(known: Bool, begins: Int64) -> Int64:
