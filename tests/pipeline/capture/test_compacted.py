@@ -155,11 +155,13 @@ def test_a_run_that_was_killed_before_it_had_caught_up_hides_no_gap(
     assert record(topic, tmp_path, pause=60)["gaps"] == [[0, 1, 9]]
 
 
+@pytest.mark.parametrize("sample_first", [False, True])
 def test_records_compacted_while_a_following_recording_could_not_read_are_a_gap(
-    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sample_first: bool
 ) -> None:
     """The cluster was out of reach for an hour. Markers of transactions before it, and after the first sample, are no gap."""
-    looks = [({0: 1, 5: 2}, 6, 0), ({9: 3}, 10, 3600), ({10: 4, 15: 5}, 16, 1), ({19: 6}, 20, 3600)]
+    back: list[Any] = [({}, 10, 3600), ({9: 3}, 10, 0)] if sample_first else [({9: 3}, 10, 3600)]
+    looks = [({0: 1, 5: 2}, 6, 0), *back, ({10: 4, 15: 5}, 16, 1), ({19: 6}, 20, 3600)]
     real, passed = time.time, [0]
     monkeypatch.setattr(recorder, "time", SimpleNamespace(time=lambda: real() + passed[0], monotonic=time.monotonic))
 
@@ -203,6 +205,7 @@ def test_a_log_that_was_truncated_and_has_grown_again_is_not_read_twice(tmp_path
         with pytest.raises(CaptureError, match="now ends at 6, before position 8: it was truncated"):
             read._skip(about, consumer, PARTITION)
     assert (assigned, about.about["gaps"]) == ([7, 7, 8], [[0, 7, 8]])
+    assert read.status.trouble == "partition 0 was truncated before position 7: records after it may be missing"
 
 
 def raised(error: Exception) -> Any:

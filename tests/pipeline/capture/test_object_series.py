@@ -222,6 +222,27 @@ def look_at(*committed: int) -> GroupPoll:
     return GroupPoll([SeenGroup("g", False, True, "range", members, commits)], {"g"}, [])
 
 
+def test_a_following_poll_waits_if_no_coordinator_can_say_whether_a_group_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker goes away between the list of groups and the question; then it is back, and the group is deleted."""
+    looks, asked = [look_at(10), GroupPoll([], set(), []), GroupPoll([], set(), [])], []
+
+    def unconfirmed(_cluster: Any, lost: set[str], _poll: GroupPoll) -> set[str]:
+        asked.append(lost)
+        if len(asked) == 1:
+            raise SourceError("nowhere:9092 does not answer", transient=True)
+        following.stop()
+        return set()
+
+    monkeypatch.setattr(recording, "Cluster", lambda _: FakeCluster())
+    monkeypatch.setattr(poller, "poll_groups", lambda _: looks.pop(0))
+    monkeypatch.setattr(poller, "unconfirmed", unconfirmed)
+    following = Poller(Settings({"bootstrap.servers": "nowhere:9092"}), tmp_path / "c", 0.01, Schedule())
+    written = following.run(follow=True).records
+    assert (asked, written > 2) == ([{"g"}, {"g"}], True)
+
+
 def test_one_capture_at_a_time_writes_to_a_place_of_an_object_store(s3: str) -> None:
     out = join(s3, "history")
     first = CaptureFolder(out)

@@ -89,6 +89,9 @@ class Poller(Recording):
     def _poll(self, folder: CaptureFolder, *, patient: bool) -> None:
         try:
             poll = poll_groups(self._cluster)
+            kept = poll.names or set()
+            if poll.names is not None and (lost := self._history.groups.keys() - kept):
+                kept |= unconfirmed(self._cluster, lost, poll)
         except SourceError as error:
             if not patient:
                 raise
@@ -104,8 +107,7 @@ class Poller(Recording):
         now_ms = time.time_ns() // 1_000_000
         changes = self._history.changes(poll.groups, self._topic_ids, now_ms)
         if poll.names is not None:
-            lost = self._history.groups.keys() - poll.names
-            changes += self._history.deletions(poll.names | (unconfirmed(self._cluster, lost, poll) if lost else set()))
+            changes += self._history.deletions(kept)
         if changes:
             numbered = enumerate(changes, self._next)
             self._pending += in_batches((POLLED, number, now_ms, 0, key, value) for number, (key, value) in numbered)

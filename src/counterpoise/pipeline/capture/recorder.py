@@ -226,6 +226,8 @@ class Recorder(Recording):
         if first > at:
             folder.update_about(gaps=_with_gap(folder.about.get("gaps", []), partition[1], at, first))
             self._at[partition] = first
+        elif last > at:
+            self.status.trouble = f"partition {partition[1]} was truncated before position {at}: records after it may be missing"
         consumer.incremental_unassign([TopicPartition(*partition)])
         consumer.incremental_assign([TopicPartition(*partition, self._at[partition])])
 
@@ -234,6 +236,8 @@ class Recorder(Recording):
             if isinstance(taken, SourceError):
                 self.status.trouble = str(taken)
                 continue
+            if time.time() - self._heard_at >= COMPACTED_AFTER_S:  # no record has come yet since the outage
+                self._catch_up(folder, taken.log_end)
             self.status.trouble, self._heard_at = "", time.time()
             end = dict(taken.log_end)
             for partition in sorted(set(end) - set(self._at)):

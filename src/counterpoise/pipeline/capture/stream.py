@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from counterpoise.errors import SourceError
+from counterpoise.pipeline.capture.cluster import check_leaders
 from counterpoise.pipeline.capture.positions import from_json, resolve, share_out, to_json
 from counterpoise.pipeline.capture.source_options import Options, Range, warn_of_tails
 from counterpoise.wire.consumer_protocol import Partition
@@ -57,6 +58,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Set the end of the query to the present end of the logs."""
         self._target = self._now()
+        check_leaders(self._options.cluster.partitions(self._options.topics), self._target, lost="records cannot be read")
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One range per partition with new offsets; a new partition is read from its first offset."""

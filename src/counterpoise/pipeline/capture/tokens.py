@@ -53,7 +53,10 @@ def msk_token(config: str) -> Token:
     region = given.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if not region:
         raise OptionError("AWS_MSK_IAM: the region is unknown; set AWS_REGION")
-    ways = {"role": Signer.generate_auth_token_from_role_arn, "profile": Signer.generate_auth_token_from_profile}
-    named = next((name for name in ways if name in given), None)
-    token, expires = Signer.generate_auth_token(region) if named is None else ways[named](region, given[named])
+    if "role" in given:
+        token, expires = Signer.generate_auth_token_from_role_arn(region, given["role"])
+    elif "profile" in given:
+        token, expires = Signer.generate_auth_token_from_profile(region, given["profile"])
+    else:
+        token, expires = Signer.generate_auth_token(region)
     return token, expires / 1000

@@ -64,7 +64,7 @@ def eager_stops(row: Row) -> Finding | None:
     if row["protocol_kind"] != "eager" or n < 3 or revoked - moved < 10:
         return None
     stopped, suggested = row["stopped_partition_seconds"], row["suggested_strategy"]
-    advice = "keep the strategy: no other one of its client libraries is predicted to stop less, by a fifth"
+    advice = "keep the strategy: no other one of its client libraries is predicted to stop less by at least a fifth"
     if suggested is not None:
         advice = row["migration_note"] or change_lines(row, suggested)
     elif row["restarts"]:

@@ -7,7 +7,7 @@ these partitions. A subscribed topic without assigned partitions did not exist f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import itemgetter
@@ -216,15 +216,11 @@ def _lag(topics: Sequence[str], start: Int64, entries: Sequence[Row] | None) -> 
 def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
     """Member id -> (claims, generation): as sent, or the partitions that it owned before if the protocol sends none."""
     members = row["members"]
-    if kind == "server" or (before is not None and kind == "eager" and "sticky" not in (row["protocol"] or "")):
+    if kind == "server":
         # The broker assigns a static member that rejoins under another id the partitions that it had; recreated topics have none.
-        name_of, recreated = identity if kind == "server" else itemgetter("member_id"), row.get("recreated") or ()
-        past: dict[str, Claimed] = {}
-        before = before or {"members": ()}
-        for member in before["members"]:
-            held = ((one["topic"], one["partitions"]) for one in member["assigned"] or () if one["topic"] not in recreated)
-            past[name_of(member)] = dict(grouped(held)), before["generation"]
-        return {member["member_id"]: past.get(name_of(member), ({}, -1)) for member in members}
+        return _owned_before(members, before, identity, row.get("recreated") or ())
+    if before is not None and kind == "eager" and "sticky" not in (row["protocol"] or ""):
+        return _owned_before(members, before, itemgetter("member_id"), ())
     sent = {}
     for member in members:
         owned = tuple((entry["topic"], tuple(entry["partitions"])) for entry in member["owned"] or ())
@@ -234,6 +230,18 @@ def _claims(row: Row, kind: Kind, before: Row | None) -> dict[str, Claimed]:
         claimed = claims(subscription, kind)
         sent[member["member_id"]] = (dict(grouped(claimed.owned)), claimed.generation)
     return sent
+
+
+def _owned_before(
+    members: Sequence[Row], before: Row | None, name_of: Callable[[Row], str], without: Collection[str]
+) -> dict[str, Claimed]:
+    """What members owned in the previous generation, but for some topics; `name_of` tells that a member is the same."""
+    past: dict[str, Claimed] = {}
+    if before is not None:
+        for member in before["members"]:
+            held = ((one["topic"], one["partitions"]) for one in member["assigned"] or () if one["topic"] not in without)
+            past[name_of(member)] = dict(grouped(held)), before["generation"]
+    return {member["member_id"]: past.get(name_of(member), ({}, -1)) for member in members}
 
 
 def _flat(topics: Sequence[str], start: Int64, owners: Owners) -> Int32:

@@ -126,8 +126,9 @@ def _cleaned(folder: Path, index: int) -> int:
 
 
 def _notes(counts: SegmentCounts) -> list[str]:
-    notes = {
-        "damaged stretches of the segment files could not be read; their records are missing": counts.unreadable,
-        "records of transactions whose end is not in the segment files were left out": counts.undecided,
-    }
-    return [f"{count} {note}" for note, count in notes.items() if count]
+    notes = []
+    if counts.unreadable:
+        notes.append(f"{counts.unreadable} damaged stretches of the segment files could not be read; their records are missing")
+    if counts.undecided:
+        notes.append(f"{counts.undecided} records of transactions whose end is not in the segment files were left out")
+    return notes
