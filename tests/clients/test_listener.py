@@ -262,11 +262,14 @@ def test_an_error_of_one_callback_leaves_out_none_of_the_others(module: str) -> 
     assert calls.seen[-2:] == [("seek", 3, 103), ("gained", [2, 3])]
 
 
-@pytest.mark.parametrize("gone", [["t"], ["u"], []])
+@pytest.mark.parametrize(("gone", "subscribed"), [(["t"], "tu"), (["u"], "tu"), ([], "tu"), ([], "u")])
 def test_on_aiokafka_a_commit_to_a_topic_that_is_gone_ends(
-    gone: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    gone: list[str], subscribed: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """aiokafka tries again for as long as the broker does not know a topic: nothing would be revoked, and nobody would rejoin."""
+    """aiokafka tries again for as long as the broker does not know a topic: nothing would be revoked, and nobody would rejoin.
+
+    It has no metadata of a topic that is not subscribed any more.
+    """
     from aiokafka.structs import TopicPartition
 
     from counterpoise.clients import aiokafka_listener
@@ -280,8 +283,8 @@ def test_on_aiokafka_a_commit_to_a_topic_that_is_gone_ends(
         calls.seen.append(("commit", sorted(each.topic for each in offsets)))
 
     calls.consumer.commit = sent
-    known = SimpleNamespace(partitions_for_topic=lambda topic: None if topic in gone else {0})
-    calls.consumer._client = SimpleNamespace(cluster=known)
+    known = SimpleNamespace(partitions_for_topic=lambda topic: {0} if topic in subscribed and topic not in gone else None)
+    calls.consumer._client = SimpleNamespace(cluster=known, _topics=set(subscribed))
 
     async def both() -> bool:
         listener = calls.listener()

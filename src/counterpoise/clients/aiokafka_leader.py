@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from counterpoise.clients.aiokafka import _AioKafkaAssignor
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from counterpoise.planning.lead import Lead
 
 __all__ = ["lead_beside_loop"]
+
+T = TypeVar("T")
 
 _MOST_PLANS = 3
 """A leader plans at most this often in one rebalance. Partitions created after the last plan have no owner until the next one."""
@@ -77,7 +79,7 @@ class _Leader:
         finally:
             await self._coordinator._stop_heartbeat_task()  # noqa: SLF001
 
-    async def _beside_loop(self, call: Callable[[Any], Any], argument: object) -> Any:
+    async def _beside_loop(self, call: Callable[..., T], argument: object) -> T:
         """Like `asyncio.to_thread`, in this leader's own thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, copy_context().run, call, argument)
 
