@@ -44,7 +44,7 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
             offsets = self.offsets()
             if offsets and offsets != self._committed_last:
                 try:
-                    await _sent(self._consumer, self._consumer.commit, offsets)
+                    await _commit_with_retries(self._consumer, self._consumer.commit, offsets)
                 except IllegalStateError:
                     # The subscription has changed under way; what it took away is revoked.
                     return False
@@ -71,12 +71,12 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
     async def _commit(self, offsets: dict[Any, Any]) -> None:
         async with self._committing:
             try:
-                await _sent(self._consumer, self._consumer.commit, offsets)
+                await _commit_with_retries(self._consumer, self._consumer.commit, offsets)
             except IllegalStateError:
                 # The subscription has changed, and `commit` knows only the new one, to which nothing is assigned yet.
                 before = {each: OffsetAndMetadata(offset, "") for each, offset in offsets.items()}
                 known = partial(self._consumer._coordinator.commit_offsets, Assignment(list(before)))  # noqa: SLF001
-                await _sent(self._consumer, known, before)
+                await _commit_with_retries(self._consumer, known, before)
 
     def _membership(self) -> Membership | None:
         coordinator = getattr(self._consumer, "_coordinator", None)
@@ -87,8 +87,10 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
         return False
 
 
-async def _sent(consumer: Any, commit: Callable[[dict[Any, Any]], Awaitable[None]], offsets: dict[Any, Any]) -> None:
-    """Commit; aiokafka itself never stops trying to commit to a topic that has been deleted.
+async def _commit_with_retries(
+    consumer: Any, commit: Callable[[dict[Any, Any]], Awaitable[None]], offsets: dict[Any, Any]
+) -> None:
+    """Commit, in half a minute at most; topics that have been deleted are left out. aiokafka itself never stops trying.
 
     Raises `KafkaTimeoutError` if the group has not taken the offsets in time.
     """

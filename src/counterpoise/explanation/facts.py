@@ -84,7 +84,7 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
         holder=holder,
         keeper=int(claims[at]),
         target=target,
-        given=[group.member_ids[target]] if isinstance(plan, Plan) and target >= 0 else _given(plan, topic, partition),
+        given=[group.member_ids[target]] if isinstance(plan, Plan) and target >= 0 else _members_given(plan, topic, partition),
         waits=target >= 0 and int(handed[at]) == UNOWNED and holder != UNOWNED,
         strategy=strategy,
         load=load,
@@ -118,6 +118,6 @@ def _locate(group: Group, topic: str, partition: int) -> tuple[int, int]:
     return code, int(group.problem().topic_start[code]) + int(partition)
 
 
-def _given(plan: AnyPlan, topic: str, partition: int) -> list[str]:
+def _members_given(plan: AnyPlan, topic: str, partition: int) -> list[str]:
     assignment = plan.target if isinstance(plan, Plan | WrittenPlan) else plan
     return [member for member, topics in assignment.items() if partition in topics.get(topic, ())]

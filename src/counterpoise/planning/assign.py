@@ -59,7 +59,7 @@ def assign(group: Group, strategy: str = "sticky", *, protocol: str | None = Non
 
 
 def problem_of(group: Group) -> Problem:
-    """The problem of what should be a group; warns of topics that it does not have, at the line that called the caller."""
+    """The problem of a group, which is checked. Warns of missing topics, with the line of the user's call."""
     problem = check_group(group).problem()
     if group.missing_topics:
         warnings.warn(SubscriptionWarning(group.missing_topics), stacklevel=3)

@@ -92,7 +92,7 @@ class _Script:
             elif _same_generation(before, row):
                 self._replaced(before, row)
             else:
-                self._changed(before, row, given=_given(row) | _given(after))
+                self._changed(before, row, given=_assigned_topics(row) | _assigned_topics(after))
             before = row
 
     def _at(self, row: Row) -> float:
@@ -161,7 +161,7 @@ class _Script:
                 self.events.extend([Event(at, "create", topic=topic, partitions=size)] if size else [])
 
 
-def _given(row: Row | None) -> set[str]:
+def _assigned_topics(row: Row | None) -> set[str]:
     """Topics of which a member got a partition. One withheld as a whole is given out in the next generation."""
     return {entry["topic"] for member in (row and row["members"]) or () for entry in member["assigned"] or ()}
 

@@ -93,14 +93,14 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
 
 
 def unconfirmed(cluster: Cluster, names: set[str], poll: GroupPoll) -> set[str]:
-    """Those of `names`, groups that no broker lists, of which no coordinator says that they are deleted: faults of `poll`.
+    """The groups of `names`, which no broker lists, whose deletion no coordinator confirms. Each adds a fault to `poll`.
 
     A group is not listed either while its partition of the offsets topic has no leader, or if it may not be described any more.
     """
     topics = cluster.request(partial(cluster.admin.list_topics, OFFSETS_TOPIC, timeout=TIMEOUT_S), "topics").topics
     partitions = topics[OFFSETS_TOPIC].partitions if OFFSETS_TOPIC in topics else {}
     if without_leader := sorted(index for index, one in partitions.items() if one.leader < 0):
-        # Not described: librdkafka aborts the process if a coordinator comes back while it is waited for.
+        # The groups are not described: librdkafka aborts the process if a coordinator comes back while it is waited for.
         poll.faults.append(f"{OFFSETS_TOPIC}: partition {without_leader[0]} has no leader, so its groups are not listed")
         return names
     there = set[str]()

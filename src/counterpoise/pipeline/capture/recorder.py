@@ -79,7 +79,7 @@ class Recorder(Recording):
             self._write(folder, patient=False)
             self._compact(folder)
             self._count_missing(folder)
-            folder.update_about(sampled_at=max(folder.about["sampled_at"], self._current_at(folder, first.at)))
+            folder.update_about(sampled_at=max(folder.about["sampled_at"], self._sampled_at(folder, first.at)))
             self._report(self.status)
         return self.status
 
@@ -101,7 +101,7 @@ class Recorder(Recording):
         written = from_json(folder.records.state)
         self._at = {**start, **written}
         if now.at - folder.about.get("sampled_at", now.at) >= COMPACTED_AFTER_S:
-            self._catch_up(folder, {one: self._goal[one] for one in written})
+            self._expect_gaps(folder, {one: self._goal[one] for one in written})
         ahead = [partition for partition, at in self._at.items() if at > now.log_end.get(partition, at)]
         if ahead:
             raise CaptureError(
@@ -154,7 +154,7 @@ class Recorder(Recording):
         records, events = split_events(consumer.consume(CONSUME, 0.5))
         if records:
             if time.time() - self._heard_at >= COMPACTED_AFTER_S:
-                self._catch_up(folder, dict.fromkeys(self._at, 1 << 62))  # the next sample says to where
+                self._expect_gaps(folder, dict.fromkeys(self._at, 1 << 62))  # the next sample says to where
             self._heard_at = time.time()
             batch = to_batch(records)
             self._pending.append(batch)
@@ -185,8 +185,8 @@ class Recorder(Recording):
         self.status.passed += max(0, to - self._at[partition])
         self._at[partition] = max(self._at[partition], to)
 
-    def _catch_up(self, folder: CaptureFolder, goals: Mapping[Partition, int]) -> None:
-        """Note what is missing below these offsets from now on; what is noted so far is kept."""
+    def _expect_gaps(self, folder: CaptureFolder, goals: Mapping[Partition, int]) -> None:
+        """Save the gaps found so far; from now on look for offsets that are missing below these."""
         folder.about |= self._facts(folder)
         # Until `_count_missing` has counted what is missing below the log ends of the first run, it is left to it.
         counted = {} if "missing_before" in folder.about else folder.about.get("log_end", {})
@@ -237,7 +237,7 @@ class Recorder(Recording):
                 self.status.trouble = str(taken)
                 continue
             if time.time() - self._heard_at >= COMPACTED_AFTER_S:  # no record has come yet since the outage
-                self._catch_up(folder, taken.log_end)
+                self._expect_gaps(folder, taken.log_end)
             self.status.trouble, self._heard_at = "", time.time()
             end = dict(taken.log_end)
             for partition in sorted(set(end) - set(self._at)):
@@ -255,10 +255,10 @@ class Recorder(Recording):
         self.status.hidden = [str(tail) for tail in taken.tails] if self._isolation == "read_committed" else []
         ends = taken.log_end
         self._catching_up = {one: (least, min(goal, ends.get(one, goal))) for one, (least, goal) in self._catching_up.items()}
-        self._write_sample(folder, taken, sampled_at=self._current_at(folder, taken.at))
+        self._write_sample(folder, taken, sampled_at=self._sampled_at(folder, taken.at))
 
-    def _current_at(self, folder: CaptureFolder, at: float) -> float:
-        """`at`; until the records of the last pause are written, the time before it: a run after a kill looks for gaps too."""
+    def _sampled_at(self, folder: CaptureFolder, at: float) -> float:
+        """The `sampled_at` to save: the old one until all records of an outage are written, for the case of a kill."""
         folder.about |= self._facts(folder)
         written = from_json(folder.records.state) if self._pending else self._at
         self._catching_up = {one: reach for one, reach in self._catching_up.items() if written.get(one, 0) < reach[1]}

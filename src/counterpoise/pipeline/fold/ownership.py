@@ -52,8 +52,7 @@ class Steps(Columns):
     # The protocol kind of the step
     cooperative: Bool
     server: Bool
-    # The last time in which the group had no members before the step; NEVER, 0: there is none. Of a step that leaves it without
-    # members: since when it has none, 0
+    # The latest time without members before the step; NEVER, 0: there is none. `empty_until` is 0 while the group is empty
     empty_since: Int64
     empty_until: Int64
     left: list[Sequence[int]]  # The members that left with it

@@ -70,7 +70,7 @@ class ModernFold(ProtocolFold):
         self._regex: dict[str, list[str]] = {}
         self._matched: dict[str, list[str]] = {}
         self._target_epoch: int | None = None
-        self._is_cut = False  # the last target is the first one, and older records are missing
+        self._older_records_missing = False  # and the last target is the first one
         self._left: list[str] = []
 
     def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:
@@ -208,7 +208,7 @@ class ModernFold(ProtocolFold):
         if self._target_epoch is not None and epoch > self._target_epoch + 1:
             step["detail"] = joined_text(step["detail"], f"epochs {self._target_epoch + 1} to {epoch} at once")
         step["complete"] = self._target_epoch is not None or epoch <= 2
-        self._is_cut = not step["complete"]
+        self._older_records_missing = not step["complete"]
         if row.get("log_partition") == POLLED:
             step |= {"complete": False, "missed_generations": None}
         self._add_assignment(step, members)
@@ -230,7 +230,9 @@ class ModernFold(ProtocolFold):
         The broker writes a member again without a new epoch if its host changes, or if it is static and rejoins.
         """
         name = row["member_id"]
-        is_late = self._is_cut and name in self._members and self._reached.get(name) == self._target_epoch == self._epoch
+        is_late = (
+            self._older_records_missing and name in self._members and self._reached.get(name) == self._target_epoch == self._epoch
+        )
         if not is_late or any(one["member_id"] == name for one in self._before):
             return []
         before, (self._before, _, self._owners) = self._before, self._assigned()

@@ -41,15 +41,15 @@ def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owner
     for topic, held_by in parts.items():
         index = np.array([one for _, partitions in held_by for one in partitions], np.int64)
         owner = np.repeat(np.array([code for code, _ in held_by], np.int32), [len(partitions) for _, partitions in held_by])
-        valid = (index >= 0) & (index < _UNSEEN // len(parts) + 10 * len(index))
+        valid = (index >= 0) & (index < _MAX_UNASSIGNED // len(parts) + 10 * len(index))
         if valid.any():
             owners[topic] = np.full(int(index[valid].max()) + 1, UNOWNED, np.int32)
             owners[topic][index[valid]] = owner[valid]
     return owners
 
 
-_UNSEEN = 100_000
-"""Maximal number of partitions that are not assigned, in all topics together, if more than nine of ten are not."""
+_MAX_UNASSIGNED = 100_000
+"""An index is damaged if it is beyond ten times the topic's assigned partitions plus this number, shared by the topics."""
 
 
 def without_unused_codes(owners: Owners, codes: Mapping[str, int], keep: Collection[str]) -> tuple[Owners, dict[str, int]]:

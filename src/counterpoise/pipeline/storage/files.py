@@ -155,7 +155,7 @@ def _kind(uri: str) -> pafs.FileType:
 def list_folder(uri: str) -> list[str]:
     """The names of files and folders in a folder, sorted; empty for a file, or if `uri` does not exist."""
     store, path = filesystem_of(uri)
-    with _names_are_text(uri):
+    with _name_errors(uri):
         if store.type_name == "local" and not Path(path).is_dir():
             return []
         return sorted(one.base_name for one in store.get_file_info(pafs.FileSelector(path, allow_not_found=True)))
@@ -172,7 +172,7 @@ def list_files(uri: str, suffix: str = "") -> list[str]:
 def file_infos(uri: str) -> dict[str, pafs.FileInfo]:
     """File -> its size and time of the last change, for all files of `list_files`."""
     store, path = filesystem_of(uri)
-    with _names_are_text(uri):
+    with _name_errors(uri):
         is_one_file = store.type_name == "local" and Path(path).is_file()
         selector = pafs.FileSelector(path, recursive=True, allow_not_found=True)
         infos = (None if is_one_file else store.get_file_info(selector)) or [store.get_file_info(path)]
@@ -181,7 +181,8 @@ def file_infos(uri: str) -> dict[str, pafs.FileInfo]:
 
 
 @contextmanager
-def _names_are_text(uri: str) -> Iterator[None]:
+def _name_errors(uri: str) -> Iterator[None]:
+    """`storage_errors`; a `CaptureError` for a file name that is not UTF-8."""
     try:
         with storage_errors(uri):
             yield
