@@ -13,7 +13,7 @@ from counterpoise.model.problem import Int32, Problem
 
 __all__ = ["LAG_STICKY", "balance_lag", "prepare_lag_balance"]
 
-_FRACTION = lru_cache(Fraction)
+_fraction = lru_cache(Fraction)
 
 
 def balance_lag(problem: Problem, **options: Any) -> Int32:
@@ -49,7 +49,7 @@ def prepare_lag_balance(
     """
     from counterpoise.solver.lag.search import LagSearch
 
-    share = _FRACTION(str(tolerance))
+    share = _fraction(str(tolerance))
     lag = problem.lag
     if lag is None or not problem.n_members or (counts == "balanced" and not lag.any()):
         return prepare_optimal(problem, racks="ignore")

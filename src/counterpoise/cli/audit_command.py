@@ -151,8 +151,8 @@ def command(
     from counterpoise.report.terminal import print_audit, print_changes
 
     captures = _by_cluster(sources, clusters) if sources else {_only_one(clusters): join(out, "capture")}
-    times = (("--from", since), ("--to", until))
-    begin, end = (None if text is None else parse_time(text, option) for option, text in times)
+    begin = None if since is None else parse_time(since, "--from")
+    end = None if until is None else parse_time(until, "--to")
     scope = AuditScope(groups, topics, begin, end, reset, headroom, policy_of(config))
     secret = (salt or token_hex(16)) if anonymize else None
     options: dict[str, Any] = {"strategies": strategy_names(names), "scope": scope, "salt": secret}

@@ -162,7 +162,7 @@ def _read_backup(segments: Path | None, dump: Path | None, out: str, as_json: bo
 
 
 def trouble_lines() -> Callable[[Status], None]:
-    """A function that prints a line when a recording begins to wait, and when it goes on."""
+    """Return a function that prints a line when a recording pauses, and when it resumes."""
     waits = False
 
     def tell(status: Status) -> None:

@@ -23,7 +23,7 @@ NOT_NOW = (
     *(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT),
     *(KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
 )
-"""Errors that a broker returned, and that clear up by themselves."""
+"""Errors from a broker after which a retry may succeed."""
 GRACE_S = 5.0
 """Seconds to wait for an answer after the time-out of its request, at which librdkafka itself answers with an error."""
 _OFFSETS: Any = _OffsetSpec
@@ -81,7 +81,7 @@ def cause_of(error: Exception) -> Any:
 
 
 def is_transient(cause: Any) -> bool:
-    """Whether the error may clear up by itself. Errors of TLS have the code of a lost connection and are told by their text."""
+    """Whether a retry may succeed. TLS errors have the code of a lost connection, but their text shows that none will."""
     return not isinstance(cause, KafkaError) or (cause.code() in (*AWAY, *NOT_NOW) and "SSL" not in cause.str())
 
 

@@ -78,9 +78,10 @@ class ListenerCore:
         raise NotImplementedError
 
     async def _revoked(self, partitions: Iterable[Any]) -> None:
-        gone = self._forgotten() or self._ownership.belongs_to_another(self._membership())
+        if self._forgotten() or self._ownership.belongs_to_another(self._membership()):
+            return await self._lost()
         offsets = self._host_offsets(self._ownership.to_commit(partitions))
-        if gone or (offsets and not await self._committed(offsets)):
+        if offsets and not await self._committed(offsets):
             return await self._lost()
         return await self._call(self._on_lost, self._ownership.revoked(partitions, cooperative=self._cooperates()))
 

@@ -180,7 +180,8 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
 
 def check_leaders(partitions: Iterable[Partition], *offsets: Mapping[Partition, int], lost: str) -> None:
     """Raise a `SourceError` that says what is `lost` if a partition is not in all of `offsets`, answers of `Cluster.offsets`."""
-    for topic, index in sorted(one for one in partitions if any(one not in known for known in offsets)):
+    if leaderless := [one for one in partitions if any(one not in known for known in offsets)]:
+        topic, index = min(leaderless)
         words = f"{topic}: partition {index} has no leader, so its {lost}; try again when it has one"
         raise SourceError(f"{words} (kafka-topics --describe --unavailable-partitions)", transient=True)
 

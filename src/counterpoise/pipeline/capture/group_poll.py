@@ -116,7 +116,8 @@ def unconfirmed(cluster: Cluster, names: set[str], poll: GroupPoll) -> set[str]:
     ask = partial(cluster.admin.describe_consumer_groups, sorted(names), request_timeout=TIMEOUT_S)
     for name, answer in cluster.request(ask, "groups").items():
         about = requests.answer(answer, name)
-        there |= {name} if about is not None and about.state is not ConsumerGroupState.DEAD else set()
+        if about is not None and about.state is not ConsumerGroupState.DEAD:
+            there.add(name)
     return there
 
 

@@ -153,9 +153,7 @@ class Recorder(Recording):
     def _consume(self, folder: CaptureFolder, consumer: Any) -> int:
         records, events = split_events(consumer.consume(CONSUME, 0.5))
         if records:
-            if time.time() - self._heard_at >= COMPACTED_AFTER_S:
-                self._expect_gaps(folder, dict.fromkeys(self._at, 1 << 62))  # the next sample says to where
-            self._heard_at = time.time()
+            self._expect_gaps_after_outage(folder, dict.fromkeys(self._at, 1 << 62))  # the next sample says to where
             batch = to_batch(records)
             self._pending.append(batch)
             self.status.passed -= len(records)
@@ -184,6 +182,12 @@ class Recorder(Recording):
     def _advance(self, partition: Partition, to: int) -> None:
         self.status.passed += max(0, to - self._at[partition])
         self._at[partition] = max(self._at[partition], to)
+
+    def _expect_gaps_after_outage(self, folder: CaptureFolder, goals: Mapping[Partition, int]) -> None:
+        """Call `_expect_gaps` if these records, or this sample, are the first ones for so long that some may be compacted."""
+        if time.time() - self._heard_at >= COMPACTED_AFTER_S:
+            self._expect_gaps(folder, goals)
+        self._heard_at = time.time()
 
     def _expect_gaps(self, folder: CaptureFolder, goals: Mapping[Partition, int]) -> None:
         """Save the gaps found so far; from now on look for offsets that are missing below these."""
@@ -236,9 +240,8 @@ class Recorder(Recording):
             if isinstance(taken, SourceError):
                 self.status.trouble = str(taken)
                 continue
-            if time.time() - self._heard_at >= COMPACTED_AFTER_S:  # no record has come yet since the outage
-                self._expect_gaps(folder, taken.log_end)
-            self.status.trouble, self._heard_at = "", time.time()
+            self._expect_gaps_after_outage(folder, taken.log_end)
+            self.status.trouble = ""
             end = dict(taken.log_end)
             for partition in sorted(set(end) - set(self._at)):
                 self._at[partition] = 0

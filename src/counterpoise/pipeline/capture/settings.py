@@ -158,7 +158,8 @@ def _from_jaas(jaas: str) -> dict[str, str]:
             return {"sasl.username": options["username"], "sasl.password": options["password"]}
         raise OptionError("sasl.jaas.config: expected username and password")
     if "OAuthBearerLoginModule" in jaas and {"clientId", "clientSecret"} <= set(options):
-        more = ",".join(f"{name[10:]}={value}" for name, value in options.items() if name.startswith("extension_"))
+        extensions = {name.removeprefix("extension_"): value for name, value in options.items() if name.startswith("extension_")}
+        more = ",".join(f"{name}={value}" for name, value in extensions.items())
         given = {"method": "oidc", "client.id": options["clientId"], "client.secret": options["clientSecret"]}
         given |= {"scope": options.get("scope", ""), "extensions": more}
         return {f"sasl.oauthbearer.{name}": value for name, value in given.items() if value}

@@ -35,8 +35,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The start of a new query."""
         options = self._options
-        partitions = options.cluster.partitions(options.topics)
-        return to_json(resolve(options.cluster, partitions, options.start, options.latest, "startingOffsets"))
+        return to_json(resolve(options.cluster, self._partitions(), options.start, options.latest, "startingOffsets"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """``maxOffsetsPerTrigger``, or everything."""
@@ -44,7 +43,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch: at most `limit` readable offsets after `start`."""
-        end = self._now() if self._target is None else self._target
+        end = self._ends(self._partitions()) if self._target is None else self._target
         begin = self._begin(from_json(start), end)
         end = {partition: max(end.get(partition, at), at) for partition, at in begin.items()}
         if isinstance(limit, ReadMaxRows):
@@ -53,12 +52,13 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """The ends of the logs, for the query's progress."""
-        return to_json(self._options.cluster.offsets(self._options.cluster.partitions(self._options.topics), "end"))
+        return to_json(self._options.cluster.offsets(self._partitions(), "end"))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Set the end of the query to the present end of the logs."""
-        self._target = self._now()
-        check_leaders(self._options.cluster.partitions(self._options.topics), self._target, lost="records cannot be read")
+        known = self._partitions()
+        self._target = self._ends(known)
+        check_leaders(known, self._target, lost="records cannot be read")
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One range per partition with new offsets; a new partition is read from its first offset."""
@@ -70,9 +70,12 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The records of one range."""
         return self._options.read(partition)
 
-    def _now(self) -> dict[Partition, int]:
-        cluster = self._options.cluster
-        offsets = cluster.offsets(cluster.partitions(self._options.topics), self._options.latest)
+    def _partitions(self) -> list[Partition]:
+        return self._options.cluster.partitions(self._options.topics)
+
+    def _ends(self, partitions: list[Partition]) -> dict[Partition, int]:
+        """The offsets up to which records can be read now; partitions without a leader are left out."""
+        offsets = self._options.cluster.offsets(partitions, self._options.latest)
         warn_of_tails(self._options, offsets, self._logged)
         return offsets
 

@@ -83,12 +83,12 @@ def _family(
     labels: list[str],
     known: Sequence[tuple[Sequence[str], float]],
     unit: str = "",
-    kind: Any = GaugeMetricFamily,
+    kind: type[CounterMetricFamily | GaugeMetricFamily] = GaugeMetricFamily,
 ) -> Metric:
-    family: Any = kind(name, words, labels=labels, unit=unit)
+    family = kind(name, words, labels=labels, unit=unit)
     for values, figure in known:
         family.add_metric(list(values), figure)
-    return family  # type: ignore[no-any-return]
+    return family
 
 
 def serve(gauges: Gauges, port: int, host: str, trouble: Callable[[], str | None]) -> Callable[[], None]:

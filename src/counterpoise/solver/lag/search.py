@@ -167,11 +167,11 @@ class LagSearch:
         state = self._state(claims, limit)
         if self.band:
             placed = self._fill(state, band_slack(state), takers)
-            if placed and raise_to_least(placed):
-                if self.max_moves is None or _moved(claims, placed.owner) <= self.max_moves:
-                    return placed
-                return min(placed, self._state(self._target(claims), limit), key=lambda one: _moved(claims, one.owner))
-            return self._state(self._target(claims), limit)
+            if placed is None or not raise_to_least(placed):
+                return self._state(self._target(claims), limit)
+            if self.max_moves is None or _moved(claims, placed.owner) <= self.max_moves:
+                return placed
+            return min(placed, self._state(self._target(claims), limit), key=lambda one: _moved(claims, one.owner))
         placed = self._fill_quotas(state, self._quotas, takers)
         if placed is None and max(claims, default=UNOWNED) == UNOWNED:
             return self._state(self._balanced, limit)  # the quotas are already its counts
