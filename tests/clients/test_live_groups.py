@@ -1,8 +1,8 @@
 """Live groups of every kind of member on a real broker: whatever is done to them, the invariants of a run hold.
 
-The long profile (`make soak`) does everything to a group under every leader, the others do all of it under one. Groups
-in which a client's own assignors take part are the long profile's; they grow, lose their leader and shrink. That the
-leader really was the one a run is about is read from the coordinator's record.
+Here they grow, lose their leader and shrink; test_live_survival.py does everything to a group. Groups in which a client's own
+assignors take part are the long profile's (`make soak`). That the leader really was the one a run is about is read from the
+coordinator's record.
 """
 
 from __future__ import annotations
@@ -257,35 +257,13 @@ def check_leader(run: Run, history: GroupHistory) -> None:
 
 
 EVERY = [(group, first) for group, kinds in GROUPS.items() for first in kinds]
-FULL = [each for each in EVERY if "own" not in each[0]] if LONG else [("cooperative-sticky", "kafka_python")]
 SHORT = [
     ("sticky", "java"),
     ("cooperative-sticky", "aiokafka"),
 ]
 
 
-@pytest.mark.parametrize(("group", "first"), FULL)
-def test_a_group_survives_all_that_happens_to_groups(broker: Broker, tmp_path: Path, group: str, first: str) -> None:
-    """Scale out, growth, sleeps, rolling restart, broker restart, crash of the leader, sleep of the next one, scale in."""
-    name = f"all-{group}-{first}".replace("_", "-").replace(" ", "-")
-    with fleet(broker, tmp_path, name, SESSION_MS) as members:
-        run = run_of(broker, members, group, first, name)
-        scale_out(run)
-        grow(run, 3)
-        kinds = GROUPS[group]
-        run.begins("sleep of a follower")
-        sleep_beyond_the_session(run, kinds[(kinds.index(first) + 1) % len(kinds)])
-        rolling_restart(run)
-        restart_the_broker(run)
-        lead_again(run)
-        sleep_in_mid_rebalance(run)
-        lead_again(run)
-        crash_in_mid_rebalance(run)
-        sleep_beyond_the_session(run, leader_of(run))
-        finish(run)
-
-
-@pytest.mark.parametrize(("group", "first"), [each for each in EVERY if each not in FULL] if LONG else SHORT)
+@pytest.mark.parametrize(("group", "first"), [each for each in EVERY if "own" in each[0]] if LONG else SHORT)
 def test_any_kind_of_member_may_lead_any_other(broker: Broker, tmp_path: Path, group: str, first: str) -> None:
     """Scale out under each leader, the leader's crash, scale in."""
     name = f"lead-{group}-{first}".replace("_", "-").replace(" ", "-")

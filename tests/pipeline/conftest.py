@@ -28,8 +28,8 @@ AS_USERS_HAVE = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
-# A cluster, catalogs of four formats, full disks, a week of kills: minutes. In the long profile, or when the file is named.
-_LONG = ["test_cluster.py", "test_machine_faults.py", "stored/test_catalogs.py", "capture/test_week.py"]
+# Clusters, a server of Connect, catalogs, full disks, a week of kills: minutes. In the long profile, or when the file is named.
+_LONG = ["test_cluster.py", "test_machine_faults.py", "test_spark_pages.py", "stored/test_catalogs.py", "capture/test_week.py"]
 collect_ignore = [] if os.environ.get("COUNTERPOISE_PROFILE") == "long" else _LONG
 
 
