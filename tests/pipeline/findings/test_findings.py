@@ -524,6 +524,16 @@ def test_stops_of_a_migrated_group_do_not_follow_from_the_protocol_it_has_now(ki
         assert told in finding.cost
 
 
+def test_members_that_read_nothing_while_they_join_are_not_said_to_continue() -> None:
+    """kafka-python's own cooperative strategy is cooperative by name; its members stop what they keep, too."""
+    for libraries, told in (
+        (["kafka-python"], "members on kafka-python read nothing while they join, two rounds each time"),
+        (["counterpoise (kafka-python)"], "cooperative members continue with the partitions that they keep"),
+    ):
+        found = [one for one in findings_of(healthy(**CASES["storm"], libraries=libraries)) if one.kind == "storm"]
+        assert [told in one.cost for one in found] == [True]
+
+
 def test_commits_by_hand_name_partitions_only_where_their_number_is_known() -> None:
     for known, words in ((2, "1,000 commits on 2 partitions, no"), (None, "1,000 commits, no")):
         (finding,) = findings_of(healthy(group_type="simple", committed_partitions=known))

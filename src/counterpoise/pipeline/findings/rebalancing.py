@@ -7,7 +7,7 @@ from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Fi
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.wording import grouped, seconds, times, when
-from counterpoise.planning.client_libraries import JAVA, LIBRDKAFKA
+from counterpoise.planning.client_libraries import JAVA, LIBRDKAFKA, keeps_standing
 
 __all__ = [
     "SETTINGS",
@@ -263,4 +263,6 @@ def _stopping(row: Row) -> str:
         return "all members stop all their work each time"
     if row["protocol_kind"] == "server":
         return "members stop what is moved"
+    if keeps_standing(row["libraries"], row["protocol_kind"]):
+        return "members on kafka-python read nothing while they join, two rounds each time"
     return "cooperative members continue with the partitions that they keep, two rounds each time"
