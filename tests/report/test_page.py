@@ -284,9 +284,17 @@ def test_strategies_stand_beside_what_was_observed(page):
 
 def test_what_is_missing_is_said(page):
     assert "no longer holds this group's whole history (1 step with an unknown history before)" in section(page, "eager").text()
+    assert "compaction removed older generations, or --from left them out" in section(page, "eager").text()
     assert "Incomplete" not in section(page, "coop").text()
     assert "No rebalance of this group was recorded" in section(page, "only-commits").text()
     assert "Not measured" not in section(page, "coop").text()
+
+
+def test_what_polls_missed_was_not_removed_by_compaction(tmp_path):
+    row = fleet.report_row("p", polled=True, complete=False)
+    text = section(read(page_of(fleet.write(tmp_path, group_report=[row]))), "p").text()
+    assert "Incomplete. This group was recorded by polls" in text
+    assert "compaction" not in text
 
 
 def test_steps_are_listed_in_words(page):
