@@ -430,6 +430,15 @@ def big(out: Path, groups: int) -> Path:
     )
 
 
+def test_findings_of_groups_that_are_left_out_are_counted(tmp_path):
+    names = [f"g{at}" for at in range(5)]
+    found = [fleet.finding(at + 1, name) for at, name in enumerate(names)]
+    out = fleet.write(tmp_path, group_report=[fleet.report_row(name) for name in names], findings=found)
+    text = read(page_of(out, Limits(groups=3))).text()
+    assert "3 findings ; first g0" in text
+    assert "2 more findings not shown" in text
+
+
 def test_whatever_is_left_out_is_said(tmp_path):
     limits = Limits(groups=5, full=2, rows=3, findings=3, steps=8, listed=4, ribbons=16, segments=1000, members=10)
     page = read(page_of(big(tmp_path, 7), limits))
