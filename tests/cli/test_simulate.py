@@ -39,6 +39,11 @@ def test_json_holds_every_figure_and_round() -> None:
     assert (outcome["rounds"], len(outcome["history"]), outcome["double_owned_seconds"]) == (9, 9, 0)
 
 
+def test_a_picture_on_a_full_disk_is_a_temporary_fault() -> None:
+    result = run("static-rolling-restart", "--strategies", "range", "--picture", "/dev/full")
+    assert (result.exit_code, result.stderr) == (3, "counterpoise: --picture /dev/full: No space left on device\n")
+
+
 def test_the_picture_is_one_svg_with_a_ribbon_for_each_partition_and_escaped_names(tmp_path: Path) -> None:
     """Also with characters that XML cannot hold, or that turn text around."""
     member = {"name": '"<i>"\x1b[2J\u202e', "topics": ["a&b\0"], "count": 2}

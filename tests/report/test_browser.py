@@ -179,6 +179,17 @@ def test_the_table_sorts_by_numbers_and_by_names_and_shows_more_on_demand(browse
     assert names(browser)[1] == "group-0000"
 
 
+def test_a_table_of_strategies_sorts_by_what_its_numbers_mean(browser: Browser, page: Path) -> None:
+    browser.open(page, "#g-group-0000")
+    browser.until("document.querySelector('#g-group-0000 table.strategies thead button')")
+    first = "document.querySelector('#g-group-0000 table.strategies tbody tr').cells[{}].textContent"
+    browser.click("#g-group-0000 table.strategies th:nth-child(9) button")
+    assert browser.js(first.format(8)) == "12.3 k"
+    browser.click("#g-group-0000 table.strategies th:nth-child(5) button")
+    browser.click("#g-group-0000 table.strategies th:nth-child(5) button")
+    assert browser.js(first.format(4)) == "\u2248 18"
+
+
 def table_of(browser: Browser, sheet: str) -> list[list[str]]:
     """The CSV that the button of a sheet saves."""
     script = """

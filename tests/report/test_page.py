@@ -284,9 +284,17 @@ def test_strategies_stand_beside_what_was_observed(page):
 
 def test_what_is_missing_is_said(page):
     assert "no longer holds this group's whole history (1 step with an unknown history before)" in section(page, "eager").text()
+    assert "compaction removed older generations, or --from left them out" in section(page, "eager").text()
     assert "Incomplete" not in section(page, "coop").text()
     assert "No rebalance of this group was recorded" in section(page, "only-commits").text()
     assert "Not measured" not in section(page, "coop").text()
+
+
+def test_what_polls_missed_was_not_removed_by_compaction(tmp_path):
+    row = fleet.report_row("p", polled=True, complete=False)
+    text = section(read(page_of(fleet.write(tmp_path, group_report=[row]))), "p").text()
+    assert "Incomplete. This group was recorded by polls" in text
+    assert "compaction" not in text
 
 
 def test_steps_are_listed_in_words(page):
@@ -420,6 +428,15 @@ def big(out: Path, groups: int) -> Path:
         group_report=[fleet.report_row(name, rebalances=groups - i) for i, name in enumerate(names)],
         findings=[fleet.finding(i + 1, "g005") for i in range(9)],
     )
+
+
+def test_findings_of_groups_that_are_left_out_are_counted(tmp_path):
+    names = [f"g{at}" for at in range(5)]
+    found = [fleet.finding(at + 1, name) for at, name in enumerate(names)]
+    out = fleet.write(tmp_path, group_report=[fleet.report_row(name) for name in names], findings=found)
+    text = read(page_of(out, Limits(groups=3))).text()
+    assert "3 findings ; first g0" in text
+    assert "2 more findings not shown" in text
 
 
 def test_whatever_is_left_out_is_said(tmp_path):

@@ -95,7 +95,7 @@ def command(
         try:
             Path(picture).write_text(draw_outcomes(given.name, outcomes), encoding="utf-8")
         except OSError as error:
-            raise OptionError(f"--picture {picture}: {error.strerror or error}") from None
+            raise OptionError(f"--picture {picture}: {error.strerror or error}") from error
     if as_json:
         click.echo(json.dumps(_as_json(given, outcomes, past)))
     else:

@@ -131,7 +131,10 @@ _QUALITY = {
         "fidelity_below_one",
         "their library assigns differently from their strategy as it is here: predictions are less certain",
     ),
-    "incomplete_history": ("cut", "compaction removed older generations; record continuously: counterpoise capture --follow"),
+    "incomplete_history": (
+        "cut",
+        "compaction removed older generations, or --from left them out; record continuously: counterpoise capture --follow",
+    ),
     "polled": ("polled", "two rebalances between two polls count as one or none; poll more often: capture --poll-every"),
     "stops_without_samples": (
         "unsampled",

@@ -118,26 +118,17 @@ def _figures(group: Row, name_of: dict[str, str]) -> list[Figure]:
         for cause, n in sorted(group["causes"].items(), key=lambda kv: (-kv[1], kv[0]))
         if n
     )
+    ids = f"peak {count(group['members_peak'])}, {count(group['distinct_members'])} ids in all"
+    needless = f"{count(group['needless_moves'])} needlessly" if group["needless_moves"] else ""
+    tombstones = plural(group["commit_tombstones"], "tombstone") if group["commit_tombstones"] else ""
     made = [
         Figure("rebalances", count(group["rebalances"]), causes),
-        Figure(
-            "members",
-            count(group["members_now"]),
-            f"peak {count(group['members_peak'])}, {count(group['distinct_members'])} ids in all",
-        ),
+        Figure("members", count(group["members_now"]), ids),
         Figure("partitions", count(group["partitions_now"]), _spread(group)),
-        Figure(
-            "moved",
-            count(group["observed_moved"]),
-            f"{count(group['needless_moves'])} needlessly" if group["needless_moves"] else "",
-        ),
+        Figure("moved", count(group["observed_moved"]), needless),
         Figure("leader's wait", duration(p50), f"median; longest {duration(worst)}") if worst is not None else None,
         _stopped(group),
-        Figure(
-            "commits",
-            count(group["commits"]),
-            f"{plural(group['commit_tombstones'], 'tombstone')}" if group["commit_tombstones"] else "",
-        ),
+        Figure("commits", count(group["commits"]), tombstones),
         Figure("records behind", number(group["lag_now"]), _lag_owner(group, name_of)) if group["lag_now"] is not None else None,
         _sizing(group),
     ]
@@ -188,11 +179,13 @@ def _lag_owner(group: Row, name_of: dict[str, str]) -> str:
 def _incomplete(group: Row, history: GroupHistory | None) -> str:
     if group["complete"] or group["complete"] is None:
         return ""
+    if group["polled"]:
+        return "This group was recorded by polls, which do not show what was before the first one and between two."
     partial = sum(not step["complete"] for step in history.steps) if history else 0
     where = f" ({plural(partial, 'step')} with an unknown history before)" if partial else ""
     return (
-        f"The log no longer holds this group's whole history{where}: compaction removed older generations. "
-        "Figures count what is left; a continuous capture keeps the rest."
+        f"The log no longer holds this group's whole history{where}: compaction removed older generations, or --from left them "
+        "out. Figures count what is left; a continuous capture keeps the rest."
     )
 
 

@@ -53,23 +53,16 @@ def figures(summary: Row) -> list[Figure]:
         if faith["compared"]
         else "nothing to compare"
     )
+    types = ", ".join(f"{count(n)} {visible(kind)}" for kind, n in sorted(groups["by_type"].items()))
+    generations = f"{plural(steps['generations'], 'generation')}, {count(steps['failed_generations'])} failed"
+    read = f"{number(records['commits'])} commits, {count(records['errors'])} unreadable"
     return [
-        Figure(
-            "groups",
-            count(groups["total"]),
-            ", ".join(f"{count(n)} {visible(kind)}" for kind, n in sorted(groups["by_type"].items())),
-        ),
-        Figure(
-            "rebalances",
-            count(steps["total"]),
-            f"{plural(steps['generations'], 'generation')}, {count(steps['failed_generations'])} failed",
-        ),
+        Figure("groups", count(groups["total"]), types),
+        Figure("rebalances", count(steps["total"]), generations),
         Figure("members", count(summary["members"]["distinct"]), "distinct member ids"),
         Figure("findings", count(summary["findings"]["total"]), ", ".join(severity) or "nothing found"),
         Figure("replay fidelity", percent(faith["share"]) if faith["compared"] else UNKNOWN, fidelity),
-        Figure(
-            "records", number(records["total"]), f"{number(records['commits'])} commits, {count(records['errors'])} unreadable"
-        ),
+        Figure("records", number(records["total"]), read),
     ]
 
 

@@ -124,6 +124,7 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
     number_of = {str(group["group_id"]): number for number, group in enumerate(chosen)}
     found = by_group(listed)
     rhythm, lags = audit.rhythm(SPARK_BINS, *period), audit.lags_now()
+    kinds = by_kind(listed, number_of, period)
     rows = group_rows(chosen, found, rhythm, lags, audit.action_groups())
     template = environment.get_template("_group.html.j2", globals={"change_figures": FIGURES})
     sections = Sections(audit, chosen, found, audit.changes(), rhythm, lags, period, limits, template)
@@ -146,8 +147,8 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
         "choices": choices(rows, summary["actions"]),
         "rows": rows,
         "groups_left_out": len(groups) - len(chosen),
-        "kinds": by_kind(listed, number_of, period),
-        "findings_left_out": len(findings) - len(listed),
+        "kinds": kinds,
+        "findings_left_out": len(findings) - sum(len(kind["rows"]) for kind in kinds),
         "sections": sections,
         "notes": [visible(note) for note in summary["notes"]],
     }

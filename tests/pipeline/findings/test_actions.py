@@ -73,6 +73,18 @@ def actions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [action for action, _ in ranked(parts(rows), stopped(rows))]
 
 
+@pytest.mark.parametrize("spread", [1, 2])
+def test_needless_moves_are_not_saved_by_a_strategy_that_moves_as_many(spread: int) -> None:
+    """`range` spreads a topic as well as `sticky`, or better; it is not sticky."""
+    loops = [run("range", "closed_loop", moved=30), run("sticky", "closed_loop") | {"topic_spread_peak": spread}]
+    row = healthy(**CASES["topic_skew"], **CASES["needless_moves"], libraries=["aiokafka"], protocol_kind="eager")
+    row |= {"protocol": "roundrobin", "strategies": [run("observed", "replay", moved=30), *loops]}
+    (part,) = parts([row])
+    assert (part["target"], part["saved_moves"]) == ("sticky", 12)
+    targets = {one.kind: one.target for one in findings_of(row)}
+    assert targets == {"topic_skew": "sticky" if spread == 1 else "range", "needless_moves": None}
+
+
 def test_a_fleet_of_200_groups_with_every_finding_gives_at_most_ten_actions_with_texts() -> None:
     rows = fleet()
     told = actions(rows)

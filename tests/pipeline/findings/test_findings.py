@@ -524,6 +524,16 @@ def test_stops_of_a_migrated_group_do_not_follow_from_the_protocol_it_has_now(ki
         assert told in finding.cost
 
 
+def test_members_that_read_nothing_while_they_join_are_not_said_to_continue() -> None:
+    """kafka-python's own cooperative strategy is cooperative by name; its members stop what they keep, too."""
+    for libraries, told in (
+        (["kafka-python"], "members on kafka-python read nothing while they join, two rounds each time"),
+        (["counterpoise (kafka-python)"], "cooperative members continue with the partitions that they keep"),
+    ):
+        found = [one for one in findings_of(healthy(**CASES["storm"], libraries=libraries)) if one.kind == "storm"]
+        assert [told in one.cost for one in found] == [True]
+
+
 def test_commits_by_hand_name_partitions_only_where_their_number_is_known() -> None:
     for known, words in ((2, "1,000 commits on 2 partitions, no"), (None, "1,000 commits, no")):
         (finding,) = findings_of(healthy(group_type="simple", committed_partitions=known))
@@ -558,7 +568,7 @@ def test_a_share_of_time_begins_with_the_first_step_not_with_an_old_commit() -> 
 @pytest.mark.parametrize("kind", ["storm", "flapping"])
 def test_only_members_that_can_be_static_are_advised_how(kind: str) -> None:
     share = {"group_type": "share", "protocol_type": "share", "protocol_kind": "server"}
-    for changes, told in (({}, True), (share, False), ({"static_now": 3}, False)):
+    for changes, told in (({}, True), (share, False), ({"static_now": 3}, False), ({"libraries": ["kafka-go"]}, False)):
         (finding,) = (one for one in findings_of(healthy(**CASES[kind] | changes)) if one.kind == kind)
         assert ("group.instance.id=" in finding.action) is told, changes
 
@@ -717,6 +727,7 @@ def test_a_group_is_not_advised_what_none_of_its_libraries_has() -> None:
     assert "one client library for all members first" in change_lines(row)
     note = migration_note("range", "cooperative-sticky", ["franz-go"])
     assert "kgo.Balancers(kgo.CooperativeStickyBalancer(), kgo.RangeBalancer())" in note
+    assert "kgo.Balancers(kgo.StickyBalancer(), <by-zone>)" in migration_note("by-zone", "sticky", ["franz-go"])
     assert migration_note("range", "cooperative-sticky", ["unknown"]).startswith("unknown client libraries: two rolling restarts")
     for libraries in (["unknown"], ["franz-go"], ["connect"], ["aiokafka", "unknown"]):
         for found in findings_of(healthy(**EAGER, libraries=libraries)):

@@ -146,8 +146,9 @@ def _change(row: Row, found: Sequence[Finding]) -> tuple[str, list[Note], float]
     A group gets one strategy. If its findings name several, it is the one that `group_report` suggests. There is none if the
     broker assigns, or if the client libraries have none in common.
     """
-    goals = {one.target or row["suggested_strategy"] for one in found} - {None}
-    goal = (goals.pop() if len(goals) == 1 else row["suggested_strategy"]) or suggested_strategy(row)
+    own = row["suggested_strategy"] or suggested_strategy(row)
+    goals = {one.target or own for one in found} - {None}
+    goal = goals.pop() if len(goals) == 1 else own
     now, then, _ = seconds_saved(row, goal) or (0.0, 0.0, False)
     notes = change_notes(row, goal) or [Note(", ".join(resolved(row["libraries"])), 1, change_lines(row, goal))]
     return "" if by_broker(row) else goal or "", notes, max(now - then, 0.0)

@@ -71,7 +71,7 @@ _MODULES = {
 """The modules with assignors for each client library."""
 _EAGER_ONLY = "aiokafka (eager only): two rolling restarts, first with\n  {}\nthen with {} alone"
 _STREAMS_KEEP = "Kafka Streams has its own assignor: keep it"
-_GO_NAMES = {name: given.replace("Assignor", "Balancer") for name, given in _OURS.items()}
+_GO_NAMES = {name: f"kgo.{given.replace('Assignor', 'Balancer')}()" for name, given in _OURS.items()}
 _WITH_SETTINGS = frozenset({JAVA, LIBRDKAFKA, *_MODULES})
 _WORTH = 2
 """Minimal saving of a suggested change: partition-seconds, or spread."""
@@ -257,7 +257,7 @@ def migration_notes(now: str, target: str, libraries: Sequence[str]) -> list[Not
     if STREAMS in libraries:
         notes.append(Note(STREAMS, 0, _STREAMS_KEEP))
     if FRANZ_GO in libraries:
-        both, one = (", ".join(f"kgo.{_GO_NAMES.get(name, name)}()" for name in names) for names in ([target, now], [target]))
+        both, one = (", ".join(_GO_NAMES.get(name, f"<{name}>") for name in names) for names in ([target, now], [target]))
         lines = f"two rolling restarts, first with\n  kgo.Balancers({both})\nthen with\n  kgo.Balancers({one})"
         notes.append(Note(FRANZ_GO, 2, f"franz-go: {lines}"))
     others = sorted(set(libraries) - {JAVA, LIBRDKAFKA, STREAMS, FRANZ_GO, *_MODULES})

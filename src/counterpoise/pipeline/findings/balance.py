@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from counterpoise.pipeline.findings.advice import (
-    COOPERATIVE,
     STICKY,
     assigned_by,
     by_broker,
@@ -98,7 +97,7 @@ def topic_skew(row: Row) -> Finding | None:
         return None
     worst, n = skewed[0], row["n_skewed_topics"]
     topic = worst["most"] - worst["fewest"]
-    first = "range" if by_broker(row) else COOPERATIVE
+    first = "range" if by_broker(row) else suggested_strategy(row)
     best = min(runs, key=lambda run: (run["topic_spread_peak"], run["strategy"] != first, run["strategy"]))
     reachable, suggested = best["topic_spread_peak"], best["strategy"]
     if topic - reachable < 2:

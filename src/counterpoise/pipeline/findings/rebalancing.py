@@ -7,7 +7,7 @@ from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Fi
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.wording import grouped, seconds, times, when
-from counterpoise.planning.client_libraries import JAVA, LIBRDKAFKA
+from counterpoise.planning.client_libraries import JAVA, KAFKA_GO, LIBRDKAFKA, keeps_standing
 
 __all__ = [
     "SETTINGS",
@@ -191,9 +191,9 @@ def static_membership(row: Row) -> Finding | None:
 
 
 def may_be_static(row: Row) -> bool:
-    """Whether no member has an instance id and all could have one (those of share groups cannot)."""
+    """Whether no member has an instance id and all could have one (those of share groups and of kafka-go cannot)."""
     able = row["group_type"] in ("classic", "consumer") and row["protocol_type"] == "consumer"
-    return able and not row["static_now"]
+    return able and not row["static_now"] and KAFKA_GO not in (row["libraries"] or ())
 
 
 def _and_static(row: Row, words: str) -> str:
@@ -263,4 +263,6 @@ def _stopping(row: Row) -> str:
         return "all members stop all their work each time"
     if row["protocol_kind"] == "server":
         return "members stop what is moved"
+    if keeps_standing(row["libraries"], row["protocol_kind"]):
+        return "members on kafka-python read nothing while they join, two rounds each time"
     return "cooperative members continue with the partitions that they keep, two rounds each time"

@@ -1,4 +1,5 @@
 // Tables: sorted by a column, laid out a part at a time, and as CSV.
+const UNITS = { ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400, k: 1e3, M: 1e6, G: 1e9, T: 1e12 };
 // A sheet is a table with its buttons. Rows beyond the first are text in a <noscript> until somebody asks for them.
 class Sheet {
   static of(box) { return (box.sheet = box.sheet || new Sheet(box)); }
@@ -54,7 +55,14 @@ class Sheet {
   static value(cell, number) {
     const known = cell.dataset.order ?? cell.dataset.v;
     if (!number) { return known === undefined ? Sheet.text(cell).toLowerCase() : known; }
-    return known === "" ? -1 : Number(known ?? parseFloat(Sheet.text(cell).replace(/,/g, "")));
+    return known === "" ? -1 : Number(known ?? Sheet.number(Sheet.text(cell)));
+  }
+
+  // A number as the page writes it: 1,234; 12.3 k; 2 of 3; 1 min 30 s; -1 if there is none.
+  static number(text) {
+    const parts = [...text.replace(/,/g, "").matchAll(/(\d[\d.]*)(?: (ms|s|min|h|d|k|M|G|T)\b)?/g)];
+    const whole = parts.some(([, , unit]) => unit) ? parts : parts.slice(0, 1);
+    return parts.length ? whole.reduce((sum, [, digits, unit]) => sum + digits * (UNITS[unit] || 1), 0) : -1;
   }
 
   static text(cell) {
