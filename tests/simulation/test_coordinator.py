@@ -199,6 +199,16 @@ def test_one_bounce_straight_to_cooperative_is_refused() -> None:
     assert outcome.refused == 1
 
 
+def test_a_static_member_is_refused_with_other_strategies_than_its_last_process_until_the_session_is_over() -> None:
+    """Its registration is a member like any other: Kafka counts its strategies, too."""
+    for down, refused, strategies in ((5, 1, ["range"]), (15, 0, ["range", "roundrobin"])):
+        members = [MemberGroup("m", ["t"], static=True, strategies=["range"])]
+        outcome = run([Event(20, "reconfigure", "m", strategies=["roundrobin"], down=down)], members=members)
+        assert (outcome.refused, [entry.strategy for entry in outcome.history]) == (refused, strategies)
+        outcome = run([Event(20, "reconfigure", "m", strategies=["sticky", "range"], down=down)], members=members)
+        assert (outcome.refused, outcome.settled) == (0, True)
+
+
 @pytest.mark.parametrize("name", ready_scenarios())
 def test_every_ready_scenario_is_safe_and_settles(name: str) -> None:
     for outcome in simulate(name, ["range", "cooperative-sticky"]).values():
