@@ -59,6 +59,15 @@ def test_a_pause_beyond_max_poll_costs_the_membership_and_the_zombie_never_doubl
         assert (outcome.settled, outcome.double_owned_seconds, outcome.spread) == (True, 0, 0)
 
 
+def test_pauses_that_overlap_are_one_pause_without_a_poll() -> None:
+    """70 s without a poll, of which max.poll.interval.ms allows 60 s; a poll between two pauses starts the time anew."""
+    first = Event(20, "pause", "m-00", seconds=40)
+    late = run([first, Event(50, "pause", "m-00", seconds=40)])
+    assert [entry.started for entry in late.history[1:]] == [80000, 90010]
+    assert (late.settled, late.double_owned_seconds) == (True, 0)
+    assert run([first, Event(60, "pause", "m-00", seconds=40)]).rounds == 1
+
+
 def test_a_static_member_back_within_its_session_causes_no_rebalance() -> None:
     static = [MemberGroup("m", ["t"], count=3, static=True)]
     outcome = run([Event(20, "restart", "m-01", down=5)], members=static)

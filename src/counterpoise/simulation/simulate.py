@@ -67,7 +67,6 @@ def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Out
     play.run()
     horizon = play.world.now
     everything = play.ledger.intervals(horizon)
-    intervals = everything.of_members()
     members = play.coordinator.members()
     loads = [play.world.count_existing(client.owned) for client in members]
     rounds = play.coordinator.rounds
@@ -86,7 +85,7 @@ def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Out
         spread=max(loads, default=0) - min(loads, default=0),
         settled=play.settled(),
         history=tuple(rounds),
-        intervals=intervals,
+        intervals=everything.of_members(),
         member_names=[client.name for client in play.clients],
         describe=play.world.describe,
     )
