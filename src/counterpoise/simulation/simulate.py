@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
+from os import PathLike, fspath
 
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.assignors.strategy import COOPERATIVE
@@ -50,7 +50,7 @@ def simulate(
     """
     if isinstance(strategies, str):
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
-    known = load(str(scenario)) if isinstance(scenario, str | PathLike) else scenario
+    known = load(fspath(scenario)) if isinstance(scenario, str | PathLike) else scenario
     if not isinstance(known, Scenario):
         raise ScenarioError(f"scenario: expected a Scenario, a file or the name of a ready one, not {type(known).__name__}")
     return {name: _outcome(known, name, on_round) for name in strategies}
