@@ -59,6 +59,15 @@ def test_a_pause_beyond_max_poll_costs_the_membership_and_the_zombie_never_doubl
         assert (outcome.settled, outcome.double_owned_seconds, outcome.spread) == (True, 0, 0)
 
 
+def test_pauses_that_overlap_are_one_pause_without_a_poll() -> None:
+    """70 s without a poll, of which max.poll.interval.ms allows 60 s; a poll between two pauses starts the time anew."""
+    first = Event(20, "pause", "m-00", seconds=40)
+    late = run([first, Event(50, "pause", "m-00", seconds=40)])
+    assert [entry.started for entry in late.history[1:]] == [80000, 90010]
+    assert (late.settled, late.double_owned_seconds) == (True, 0)
+    assert run([first, Event(60, "pause", "m-00", seconds=40)]).rounds == 1
+
+
 def test_a_static_member_back_within_its_session_causes_no_rebalance() -> None:
     static = [MemberGroup("m", ["t"], count=3, static=True)]
     outcome = run([Event(20, "restart", "m-01", down=5)], members=static)
@@ -197,6 +206,16 @@ def test_one_bounce_straight_to_cooperative_is_refused() -> None:
     members = [MemberGroup("m", ["t"], count=3, strategies=["range"])]
     outcome = run([Event(20, "reconfigure", "m-00", strategies=["cooperative-sticky"])], members=members)
     assert outcome.refused == 1
+
+
+def test_a_static_member_is_refused_with_other_strategies_than_its_last_process_until_the_session_is_over() -> None:
+    """Its registration is a member like any other: Kafka counts its strategies, too."""
+    for down, refused, strategies in ((5, 1, ["range"]), (15, 0, ["range", "roundrobin"])):
+        members = [MemberGroup("m", ["t"], static=True, strategies=["range"])]
+        outcome = run([Event(20, "reconfigure", "m", strategies=["roundrobin"], down=down)], members=members)
+        assert (outcome.refused, [entry.strategy for entry in outcome.history]) == (refused, strategies)
+        outcome = run([Event(20, "reconfigure", "m", strategies=["sticky", "range"], down=down)], members=members)
+        assert (outcome.refused, outcome.settled) == (0, True)
 
 
 @pytest.mark.parametrize("name", ready_scenarios())

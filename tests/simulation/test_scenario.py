@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from counterpoise.errors import ScenarioError
 from counterpoise.simulation.ledger import ABSENT, Ledger
-from counterpoise.simulation.scenario import MemberGroup
+from counterpoise.simulation.scenario import Event, MemberGroup, Scenario
 from counterpoise.simulation.scenario_file import load, read_scenario, ready_scenarios
 from counterpoise.simulation.simulate import simulate
 
@@ -114,6 +114,22 @@ def test_files_that_are_not_there_or_not_readable_say_so(tmp_path: Path) -> None
     (tmp_path / "s.toml").write_bytes(b"name = '\xff'")
     with pytest.raises(ScenarioError, match="byte 8 is not UTF-8; save it as UTF-8 text"):
         load(str(tmp_path / "s.toml"))
+
+
+def test_simulate_takes_the_path_of_a_file_and_nothing_that_is_no_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(GOOD))
+    assert simulate(path, ["range"])["range"].figures() == simulate(str(path), ["range"])["range"].figures()
+    wrong: Any = GOOD
+    with pytest.raises(ScenarioError, match="scenario: expected a Scenario, a file or the name of a ready one, not dict"):
+        simulate(wrong, ["range"])
+
+
+def test_one_topic_is_no_list_of_topics() -> None:
+    """A text is a sequence of texts, too: without a check its letters would be the topics."""
+    for member, events in ((MemberGroup("m", "t"), []), (MemberGroup("m", ["t"]), [Event(1, "subscribe", "m", topics="t")])):
+        with pytest.raises(ScenarioError, match=r"^(members|events)\[0\].topics: expected a list of names, not 't'$"):
+            Scenario("s", {"t": 1}, [member], events)
 
 
 def test_every_ready_scenario_says_what_it_is_about() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,6 +153,9 @@ def test_a_group_is_read_from_the_text() -> None:
     for text in ("hello", "", "Error: Consumer group 'x' does not exist."):
         with pytest.raises(SnapshotError, match="no table of `kafka-consumer-groups --describe`"):
             Group.from_describe(text)
+    printed: Any = TEXT["offsets-4.3.1"].encode()  # as `subprocess.check_output` returns it
+    with pytest.raises(SnapshotError, match="text: expected a str with what the tool printed, not bytes"):
+        Group.from_describe(printed)
 
 
 def test_an_owner_that_one_table_names_stays_if_another_shows_none() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,12 @@ def lag(
     given = options or {}
     share = _number("tolerance", given.get("tolerance", TOLERANCE))
     gain = _number("min_lag_gain", given.get("min_lag_gain", 0))
-    report = lag_report(problem, owner, counts="balanced" if _is_balanced(problem, owner) else None)
+    report = lag_report(problem, owner, counts=None if balance_violation(problem, owner) else "balanced")
     behind = sums_by_code(owner, problem.lag, problem.n_members)
     over = [
         (Fraction(load, capacity), member)
         for member, (load, capacity) in enumerate(zip(behind.tolist(), problem.capacity.tolist(), strict=True))
-        if load > _up(report.bound * (1 + share) * capacity) and load > _up(report.bound * capacity) + gain
+        if load > ceil(report.bound * (1 + share) * capacity) and load > ceil(report.bound * capacity) + gain
     ]
     if not over:
         return []
@@ -65,7 +66,7 @@ def lag(
 
 def carried_lag(problem: Problem, owner: Int32, said: Mapping[str, Any], true: Mapping[str, Any]) -> list[Violation]:
     """Compare the figures that a plan carries with the true ones; both as `snapshot.plan.lag_figures`."""
-    if true["counts"] == "balanced" and not _is_balanced(problem, owner):
+    if true["counts"] == "balanced" and balance_violation(problem, owner):
         return [Violation("lag", "the plan is not balanced, and the bound it carries is one of balanced plans")]
     for name in (*true, *said):
         if said.get(name) != true.get(name):
@@ -143,18 +144,10 @@ def _can_give(graph: ExchangeGraph, marginal: MarginalCosts, member: int) -> boo
     return bool((reached & (marginal.following == marginal.last[member])).any())
 
 
-def _is_balanced(problem: Problem, owner: Int32) -> bool:
-    return not balance_violation(problem, owner)
-
-
 def _number(name: str, value: object) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise OptionError(f"the plan's option {name!r}: {value!r} is no number, 0 or more")
     return Fraction(str(value))
-
-
-def _up(value: Fraction) -> int:
-    return -(-value.numerator // value.denominator)
 
 
 def _words(value: Fraction) -> str:

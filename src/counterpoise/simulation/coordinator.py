@@ -196,9 +196,9 @@ class Coordinator:
     # Joining.
 
     def _compatible(self, said: Statement) -> bool:
-        """Has the newcomer a strategy that all others support too? Else Kafka refuses it (INCONSISTENT_GROUP_PROTOCOL)."""
-        others = [e.said for e in self._members.values() if said.instance_id is None or e.said.instance_id != said.instance_id]
-        return bool(set(said.strategies).intersection(*(other.strategies for other in others)))
+        """Has the newcomer a strategy that all members support? Else Kafka refuses it (INCONSISTENT_GROUP_PROTOCOL)."""
+        # A static member that comes back is still one of them, with the strategies that it had.
+        return bool(set(said.strategies).intersection(*(entry.said.strategies for entry in self._members.values())))
 
     def _replace_static(self, client: Client, said: Statement) -> bool:
         """A static member comes back under a new member id: its place, and in a stable group its assignment, are its own.

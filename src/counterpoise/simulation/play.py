@@ -118,6 +118,7 @@ class Play:
         """Make the client do nothing for so long; the caller schedules what comes after."""
         client = self._running.get(name)
         if client is not None and client.alive:
+            client.polled = client.polled if client.busy_until > self.world.now else self.world.now
             client.busy_until = max(client.busy_until, self.world.now + milliseconds(seconds))
             return client
         return None
@@ -172,12 +173,12 @@ class Play:
         self.coordinator.crash_next_leader = True
 
     def _do_pause(self, event: Event) -> None:
-        limit, length = milliseconds(self.scenario.timing.max_poll_interval), milliseconds(event.seconds)
+        limit = milliseconds(self.scenario.timing.max_poll_interval)
         for name in self._names(event):
             client = self._busy(name, event.seconds)
-            if client is not None and length > limit:
-                self.world.timer(limit, self._kick, client)
-                self.world.after(length, self._resume, client, True)
+            if client is not None and client.busy_until - client.polled > limit:
+                self.world.timer(client.polled + limit - self.world.now, self._kick, client)
+                self.world.after(client.busy_until - self.world.now, self._resume, client, True)
 
     def _do_freeze(self, event: Event) -> None:
         for name in self._names(event):

@@ -102,6 +102,8 @@ def _member_faults(group: MemberGroup, topics: set[str]) -> Iterator[str]:
 
 
 def _unknown_topics(names: Sequence[str], topics: set[str]) -> Iterator[str]:
+    if isinstance(names, str):
+        yield f"topics: expected a list of names, not {names!r}"
     yield from (f"topics: {name} is no topic of the scenario, and no event creates it" for name in names if name not in topics)
 
 

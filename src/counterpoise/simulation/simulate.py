@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike, fspath
 
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.errors import OptionError
+from counterpoise.errors import OptionError, ScenarioError
 from counterpoise.simulation.client import Client
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.planner import OnRound
@@ -21,7 +22,7 @@ DEFAULT_STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", "co
 
 
 def simulate(
-    scenario: Scenario | str, strategies: Sequence[str] = DEFAULT_STRATEGIES, *, on_round: OnRound | None = None
+    scenario: Scenario | str | PathLike[str], strategies: Sequence[str] = DEFAULT_STRATEGIES, *, on_round: OnRound | None = None
 ) -> dict[str, Outcome]:
     """Run a scenario once per strategy.
 
@@ -49,7 +50,9 @@ def simulate(
     """
     if isinstance(strategies, str):
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
-    known = load(scenario) if isinstance(scenario, str) else scenario
+    known = load(fspath(scenario)) if isinstance(scenario, str | PathLike) else scenario
+    if not isinstance(known, Scenario):
+        raise ScenarioError(f"scenario: expected a Scenario, a file or the name of a ready one, not {type(known).__name__}")
     return {name: _outcome(known, name, on_round) for name in strategies}
 
 
@@ -64,7 +67,6 @@ def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Out
     play.run()
     horizon = play.world.now
     everything = play.ledger.intervals(horizon)
-    intervals = everything.of_members()
     members = play.coordinator.members()
     loads = [play.world.count_existing(client.owned) for client in members]
     rounds = play.coordinator.rounds
@@ -83,7 +85,7 @@ def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Out
         spread=max(loads, default=0) - min(loads, default=0),
         settled=play.settled(),
         history=tuple(rounds),
-        intervals=intervals,
+        intervals=everything.of_members(),
         member_names=[client.name for client in play.clients],
         describe=play.world.describe,
     )

@@ -137,6 +137,8 @@ class Group:
         """
         from counterpoise.snapshot.describe import looks_like_describe, parts_and_unknown_lags
 
+        if not isinstance(text, str):
+            raise SnapshotError(f"text: expected a str with what the tool printed, not {type(text).__name__}")
         if not looks_like_describe(text):
             raise SnapshotError("text: no table of `kafka-consumer-groups --describe`; give what the tool printed")
         groups = {parts["name"]: parts for parts, _ in parts_and_unknown_lags(text)}
