@@ -101,9 +101,8 @@ class Update:
             check_same_capture(name, last, some_unchanged, manifests, first)
             named = any(one in names for one in last.unnamed)
             ends = engine.clusters[name].ends
-            older = (
-                last.ends is None and len(ends.instants) > 0
-            )  # the first samples may be before the watermark that was found without them
+            # The first samples may be before the watermark that was found without them.
+            older = last.ends is None and len(ends.instants) > 0
             late = last.watermark is not None and (older or (first is not None and first <= last.watermark))
             now.lives = ends.lives_of_topics()
             now.groups = engine.groups.get(name, {})
