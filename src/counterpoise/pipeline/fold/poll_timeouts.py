@@ -23,6 +23,7 @@ from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.history.fold_state import restore
+from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.planning.client_libraries import COUNTERPOISE, JAVA, KAFKA_PYTHON, LIBRDKAFKA, STREAMS
 
@@ -34,8 +35,6 @@ _BACK_MS = 60_000
 """A client that joins again within this time, or within its interval if that is longer, rejoined."""
 _BACK_BY_ID_MS = 7 * 86_400_000
 """The same for a member id of a KIP-848 group: the time for which Kafka keeps the offsets of an empty group by default."""
-_MODERN = "consumer"
-"""Type of the groups whose members keep their ids."""
 _MEMBER, _CURRENT = 5, 8
 """Record types of KIP-848: a member, and the epoch that it has reached."""
 _AWAY = -2
@@ -154,7 +153,7 @@ class PollTimeouts:
         self._expire(at)
         self._times.append(at)
         generation = -1 if step["generation"] is None else step["generation"]
-        if step["group_type"] == _MODERN:
+        if step["group_type"] == EPOCH_TYPE:  # its members keep their ids
             self._modern_step(step, generation, at)
             return
         for member in step["left"]:
