@@ -252,6 +252,9 @@ def test_times_and_windows_that_make_no_sense_are_reported() -> None:
         parse_time("yesterday", "--from")
     with pytest.raises(OptionError, match="no window"):
         AuditScope(since=UNTIL, until=SINCE)
+    for name, at in (("since", SINCE.replace(tzinfo=None)), ("until", "2026-11-21")):
+        with pytest.raises(OptionError, match=f"{name} 2026-11-21.*: expected a datetime with a time zone"):
+            AuditScope(**{name: at})  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="--reset none: expected earliest or latest"):
         AuditScope(reset="none")  # type: ignore[arg-type]
 

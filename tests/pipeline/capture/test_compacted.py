@@ -29,7 +29,7 @@ from counterpoise.wire.offsets_topic.keys import GroupKey, RecordType, encode_ke
 from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
 from tests.pipeline.in_process import audited_in_process
-from tests.pipeline.rows import generation, member
+from tests.pipeline.rows import epoch, generation, member, member_848, modern
 
 PARTITION = ("__consumer_offsets", 0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -223,3 +223,20 @@ def test_a_gap_that_is_known_only_at_the_next_update_is_seen_by_it() -> None:
         steps = list(group.feed([rows], {}, gaps))
         state = decode_state(encode_state(group.state))
     assert [(step["generation"], step["missed_generations"]) for step in steps] == [(9, None)]
+
+
+def test_an_epoch_after_a_gap_is_not_complete() -> None:
+    group = GroupState("g", (), Plans(), lambda *_: None)
+    member_record, *rows = (
+        modern(5, member_848("a", "t"), "a"),
+        *epoch(2, {"a": [0]}),
+        *epoch(3, {"a": [0]}),
+        *epoch(9, {"a": []}),
+    )
+    gap = rows[-1]["log_partition"], rows[3]["log_offset"] + 1, rows[5]["log_offset"]
+    steps = [
+        *group.feed([{"client_id": None, "rebalance_timeout_ms": None, **one} for one in (member_record, *rows)], {}, (gap,))
+    ]
+    steps += group.steps.unfinished()
+    told = [(step["generation"], step["complete"], step["missed_generations"]) for step in steps]
+    assert told == [(2, True, 0), (3, True, 0), (9, False, None)]

@@ -119,6 +119,13 @@ def test_a_state_before_the_first_that_lasts_never_was_an_era() -> None:
     assert rows((0, step(1)), (MINUTE, step(2)), (2 * MINUTE, step(3)), (3 * MINUTE, step(4))) == []
 
 
+def test_time_without_members_does_not_make_a_state_last() -> None:
+    """Runs of a batch job: its members come and go one after the other within seconds."""
+    sizes = [(0, 2), (1, 4), (7_200, 2), (7_201, 1), (7_202, 0)]
+    runs = [(day * 24 * HOUR + at * 1_000_000, step(n)) for day in range(3) for at, n in sizes]
+    assert rows(*runs, until=72 * HOUR) == []
+
+
 def test_stops_lag_and_time_without_members_count_for_the_era_they_fall_into() -> None:
     found = changes(
         (0, step()), (2 * HOUR, step(0, kind="emptied")), (4 * HOUR, step()), (12 * HOUR, step(8)), (13 * HOUR, step(8))

@@ -178,6 +178,15 @@ def test_files_in_any_order_give_the_same(tmp_path: Path) -> None:
     assert told(mapped_log_ends(added(EndsFile.empty(), files, None, tmp_path))) == told(read_lives(files))
 
 
+def test_the_id_at_the_end_of_a_window_is_known_if_the_topic_was_recreated_in_it(tmp_path: Path) -> None:
+    """The others may have got their present id later: commits with another one count."""
+    ids = {"still": "1", "anew": "2", "late": "3", "unsampled": "4"}
+    ends = added(EndsFile.empty(), [put(samples(1, range(20)), tmp_path / "a")], None, tmp_path)
+    assert ends.ids_at_end(ids, None) == ids
+    assert ends.ids_at_end(None, micros(20)) is None
+    assert ends.ids_at_end(ids, micros(20)) == {"anew": "2"}
+
+
 def test_what_is_not_settled_leaves_no_trace_in_what_is_kept(tmp_path: Path) -> None:
     """Samples that an audit has added and not kept, because it was killed, are written over by those of the next one."""
     whole, other = samples(3, range(20)), samples(4, range(20))

@@ -11,9 +11,7 @@ from counterpoise.pipeline.findings.finding import Finding
 
 __all__ = ["RULES", "Finding", "findings_of"]
 
-Rule = Callable[[Mapping[str, Any]], Finding | None]
-
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Callable[[Mapping[str, Any]], Finding | None], ...] = (
     health.losing_data,
     health.stalled_partition,
     health.stopped_partition,

@@ -57,9 +57,10 @@ class Era:
         return now if self.end is None else self.end
 
     def lasted(self, now: int) -> bool:
-        """Whether a state has lasted long enough to be an era."""
+        """Whether a state has lasted long enough to be an era; time without members does not count."""
         mixed = any(_SEVERAL in value for value in self.state.values())
-        return now - self.begin >= (_MIXED if mixed else _LASTS) or (not mixed and self.rebalances >= _REBALANCES)
+        enough = now - self.begin - self.empty >= (_MIXED if mixed else _LASTS)
+        return enough or (not mixed and self.rebalances >= _REBALANCES)
 
     def absorb(self, other: Era) -> None:
         """Add the figures of another time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,11 @@ class EndsFile:
             topic = self.logs[log][0]
             lives[topic] = max(lives.get(topic, 0), number)
         return lives
+
+    def ids_at_end(self, ids: Mapping[str, str] | None, until: int | None) -> Mapping[str, str] | None:
+        """`ids`, topic -> id at the end of the recording, without those that may be newer than samples that end at `until`."""
+        lives = self.lives_of_topics()
+        return ids if ids is None or until is None else {topic: one for topic, one in ids.items() if lives.get(topic)}
 
     def save(self, place: str) -> None:
         """Write the index; the samples stay in their file."""

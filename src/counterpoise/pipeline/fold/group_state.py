@@ -15,7 +15,7 @@ from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
 from counterpoise.pipeline.fold.sizing import Sizing
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.modern_fold import NAMES
+from counterpoise.pipeline.history.modern_fold import NAMES, TARGET_EPOCHS
 from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, STEP_COLUMNS, Replay, ReplayFold, as_generation
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
@@ -85,7 +85,7 @@ class GroupState:
         self.replays = ReplayFold(strategies, saved.get("replays"), plans)
         # Time of each generation that is not replayed yet, whether it needs lag, and its row: bytes take a tenth of the memory
         self._queue: list[_Queued] = [(at, needs_lag, row) for at, needs_lag, row in saved.get("queue", ())]
-        self._offset: int = saved.get("offset", NEVER)  # log offset of the last classic record
+        self._offset: int = saved.get("offset", NEVER)  # log offset of the last record of a step
 
     @property
     def state(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class GroupState:
         first offset of each range with missing records, and the first one after it.
         """
         for row in self._with_names(rows, names):
-            if row["record_type"] is None:
+            if row["record_type"] in (None, *TARGET_EPOCHS):
                 at, before, self._offset = row["log_offset"], self._offset, row["log_offset"]
                 if any(row["log_partition"] == log and first < at and before + 1 < after for log, first, after in gaps):
                     row = {**row, "after_gap": True}

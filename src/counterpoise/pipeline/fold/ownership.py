@@ -21,7 +21,6 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 __all__ = ["FOLLOWING", "Names", "NewSteps", "OwnerSpans", "Steps"]
 
 _ENDS = ("emptied", "deleted", "migrated", "created")
-_REPLACED = "static_replacement"
 FOLLOWING = 3
 """After this number of further steps of the group, no later record changes the owners of a step, or which of their commits count
 for stops."""
@@ -143,7 +142,7 @@ class NewSteps:
         kind, protocol = row["kind"], row.get("protocol_kind")
         generation = -1 if row.get("generation") is None else row["generation"]
         flags = (kind in _ENDS, bool(row.get("n_withheld")), protocol == "cooperative", protocol == "server")
-        eager = protocol == "eager" and kind != _REPLACED
+        eager = protocol == "eager" and kind != "static_replacement"
         self._steps.append((_code(names.groups, group), time, row["log_offset"], generation, eager, *flags))
         self._left.append([_code(names.members, member) for member in row.get("left") or ()])
         recreated = row.get("recreated") or ()

@@ -23,6 +23,7 @@ from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.history.fold_state import restore
+from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.planning.client_libraries import COUNTERPOISE, JAVA, KAFKA_PYTHON, LIBRDKAFKA, STREAMS
 
@@ -34,16 +35,12 @@ _BACK_MS = 60_000
 """A client that joins again within this time, or within its interval if that is longer, rejoined."""
 _BACK_BY_ID_MS = 7 * 86_400_000
 """The same for a member id of a KIP-848 group: the time for which Kafka keeps the offsets of an empty group by default."""
-_MODERN = "consumer"
-"""Type of the groups whose members keep their ids."""
 _MEMBER, _CURRENT = 5, 8
 """Record types of KIP-848: a member, and the epoch that it has reached."""
 _AWAY = -2
 """The epoch of a static member that left and may rejoin within its session: its record stays until the session ends."""
 _ENDED = ("deleted", "migrated")
 """Steps at which all members leave together."""
-_NOBODY_LEFT = "emptied"
-"""A step that assigns nothing: the stops are those of the next one."""
 _About = tuple[str | None, int | None]
 """Client id and rebalance timeout of a member."""
 _Key = tuple[int, str]
@@ -156,7 +153,7 @@ class PollTimeouts:
         self._expire(at)
         self._times.append(at)
         generation = -1 if step["generation"] is None else step["generation"]
-        if step["group_type"] == _MODERN:
+        if step["group_type"] == EPOCH_TYPE:  # its members keep their ids
             self._modern_step(step, generation, at)
             return
         for member in step["left"]:
@@ -169,7 +166,7 @@ class PollTimeouts:
                 self._return(by_id=False, name=client)
 
     def _modern_step(self, step: Mapping[str, Any], generation: int, at: int) -> None:
-        if step["kind"] == _NOBODY_LEFT:
+        if step["kind"] == "emptied":  # it assigns nothing: the stops are those of the next step
             return
         place = _place(step)
         followed = [one for since, one in self._without_step if since < place]

@@ -191,10 +191,8 @@ def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int 
         return {}
     mine = np.array(sorted(mine.tolist(), key=lambda at: (topics[keys.topic[at]], keys.partition[at])), np.int64)
     is_open = of.end_period(*of.open[1:]) or of.busiest is None
-    (begin, end, records), loads = (
-        of.open[1:] if is_open or of.busiest is None else of.busiest,
-        (keys.produced if is_open else keys.busiest)[mine],
-    )
+    begin, end, records = of.open[1:] if is_open or of.busiest is None else of.busiest
+    loads = (keys.produced if is_open else keys.busiest)[mine]
     per_second = _SECOND / max(end - begin, 1)
     capacity = max(of.sustained, of.seen)
     worst = sorted(zip((-loads).tolist(), range(len(mine)), strict=True))[:_NAMED]

@@ -17,7 +17,7 @@ from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, owners_of
 from counterpoise.pipeline.records.place import POLLED
 
-__all__ = ["GROUP_RECORDS", "NAMES", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
+__all__ = ["GROUP_RECORDS", "NAMES", "TARGET_EPOCHS", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
 
 Row = Mapping[str, Any]
 NAMES = -1
@@ -45,6 +45,8 @@ _ROLES: Mapping[int, tuple[str, str]] = {
 }
 GROUP_RECORDS = tuple(kind for kind, (_, role) in _ROLES.items() if role == "epoch")
 """Types of records whose tombstone deletes a group."""
+TARGET_EPOCHS = tuple(kind for kind, (_, role) in _ROLES.items() if role == "target_epoch")
+"""Types of records that end a target assignment, each of which is a step."""
 _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 
 
@@ -209,7 +211,7 @@ class ModernFold(ProtocolFold):
             step["detail"] = joined_text(step["detail"], f"epochs {self._target_epoch + 1} to {epoch} at once")
         step["complete"] = self._target_epoch is not None or epoch <= 2
         self._older_records_missing = not step["complete"]
-        if row.get("log_partition") == POLLED:
+        if row.get("log_partition") == POLLED or row.get("after_gap"):
             step |= {"complete": False, "missed_generations": None}
         self._add_assignment(step, members)
         self.unfinished = step

@@ -40,7 +40,6 @@ BY_LAG = ("lag", "lag-sticky")
 """Strategies that need lag."""
 STEP_COLUMNS = ("incarnation", "kind", "protocol_kind")
 """The columns of a step that a replay of its generation needs."""
-_ROUNDS = ("rebalance", "cooperative_followup")
 
 Row = Mapping[str, Any]
 
@@ -124,7 +123,7 @@ class ReplayFold:
             return
         # The broker keeps the assignment when the protocol changes: it is no plan of a strategy.
         migrated, self._migrated = self._migrated, False
-        if step["kind"] in _ROUNDS and replayable(row) and not migrated:
+        if step["kind"] in ("rebalance", "cooperative_followup") and replayable(row) and not migrated:
             ahead = following if following is not None and following["members"] and replayable(following) else None
             inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
             yield from _generation(row, step, inputs, self._names, self._past, self._plans)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import uuid4
 
 from counterpoise.pipeline.engine import ClusterInput, Engine, Job
@@ -23,8 +23,6 @@ from counterpoise.pipeline.incremental.snapshot import (
 from counterpoise.pipeline.storage.files import is_local, upload
 
 __all__ = ["StateTooOldError", "Update"]
-
-Sums: TypeAlias = dict[str, Any]
 
 
 class StateTooOldError(Exception):
@@ -101,9 +99,8 @@ class Update:
             check_same_capture(name, last, some_unchanged, manifests, first)
             named = any(one in names for one in last.unnamed)
             ends = engine.clusters[name].ends
-            older = (
-                last.ends is None and len(ends.instants) > 0
-            )  # the first samples may be before the watermark that was found without them
+            # The first samples may be before the watermark that was found without them.
+            older = last.ends is None and len(ends.instants) > 0
             late = last.watermark is not None and (older or (first is not None and first <= last.watermark))
             now.lives = ends.lives_of_topics()
             now.groups = engine.groups.get(name, {})
@@ -136,7 +133,7 @@ class Update:
         now.watermark = watermark_of(engine.clusters[name].ends, now.read, now.end, last.watermark)
         now.buckets, now.names = engine.tasks[name].buckets, dict(sorted(engine.topic_names().items()))
 
-    def save_state(self, engine: Engine, provisional_files: list[str], sums: Sums) -> tuple[list[str], list[str]]:
+    def save_state(self, engine: Engine, provisional_files: list[str], sums: dict[str, Any]) -> tuple[list[str], list[str]]:
         """Write the state for the next audit, after `Engine.fold`; returns state files that the transaction shall add and remove.
 
         `provisional_files` are new files of tables with provisional rows; `sums` as in `SavedState`.
