@@ -144,3 +144,9 @@ def test_what_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
         PlannedConsumer(NOBODY, {"a": ["t"]}, "a")  # type: ignore[dict-item]
     with pytest.raises(SourceError, match=r"the broker does not answer: .*check bootstrap.servers"):
         share_out(NOBODY, ["t"], ["a"], timeout_s=0.5)
+
+
+def test_one_text_is_not_several_names() -> None:
+    for topics, members in (("orders", ["a"]), (["orders"], "a")):
+        with pytest.raises(OptionError, match=r"(topics|members): expected several names, got one text: give \['(orders|a)'\]"):
+            share_out(NOBODY, topics, members)

@@ -71,9 +71,14 @@ def share_out(
     ------
     SnapshotError
         A topic that does not exist; a previous plan that cannot be read.
+    OptionError
+        A text instead of several topics or members; an unknown strategy.
     SourceError
         The broker does not answer.
     """
+    for name, given in (("topics", topics), ("members", members)):
+        if isinstance(given, str):
+            raise OptionError(f"{name}: expected several names, got one text: give [{given!r}]")
     wanted, before = sorted(set(topics)), {} if previous is None else _shares(previous)
     with closing(Consumer({"log_level": 0, "group.id": "counterpoise", **config})) as consumer:
         counts = {topic: _partition_count(consumer, topic, timeout_s) for topic in wanted}
