@@ -95,9 +95,9 @@ class Ownership:
             self._owned, self._suspended, self._since = now, frozenset(), membership
             return before - kept, now - kept
 
-    def belongs_to_another(self, now: Membership | None) -> bool:
+    def belongs_to_another(self, now: Membership) -> bool:
         """Whether what is owned was assigned under another member id: another member may have owned it since."""
-        return self._since is not None and now is not None and now.member_id != self._since.member_id
+        return self._since is not None and now.member_id != self._since.member_id
 
     def _continues(self, now: Membership | None, *, cooperative: bool) -> bool:
         before = self._since
