@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from uuid import uuid4
@@ -49,7 +49,8 @@ class WriterLock:
     def acquire(self) -> None:
         """Acquire the lock.
 
-        Raises `CaptureError`, with the message `refused`, if another writer has the lock; or if the folder cannot be written.
+        Raises `CaptureError`, with the message `refused` if another writer has the lock; also if the folder cannot be written, or
+        its file system has no locks.
         """
         if not self._acquired():
             # An OSError as the cause says that starting again may help: on a store the lock of a dead writer expires.
@@ -97,16 +98,14 @@ class WriterLock:
         return alone
 
     def _locked(self) -> bool:
-        with storage_errors(self._folder):
+        with storage_errors(self._folder), suppress(BlockingIOError), ExitStack() as undo:
             Path(self._folder).mkdir(parents=True, exist_ok=True)
-            file = (Path(self._folder) / "lock").open("w")
-        try:
+            file = undo.enter_context((Path(self._folder) / "lock").open("w"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            return False
-        self._file = file
-        return True
+            undo.pop_all()
+            self._file = file
+            return True
+        return False
 
     def _alone(self) -> bool:
         """Whether there is no other live object; deletes objects of dead writers. Called after the own object was put."""
