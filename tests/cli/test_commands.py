@@ -242,6 +242,7 @@ WRONG = [
     ("no strategy to simulate", ["simulate", "scale-out", "--strategies", ","], "',' names no strategy; there are: range, "),
     ("nothing to export", ["export", "no-such"], "no-such: no such file or folder"),
     ("an empty pattern", ["audit", "x", "--out", "y", "--group", ""], "groups: an empty pattern (an unset variable?)"),
+    ("an empty group", ["lag", "--bootstrap-server", "localhost:1", "--group", ""], "--group is empty (an unset variable?)"),
     ("two forms at once", ["export", "x", "--json", "--format", "spark"], "--json with --format spark; give one of them"),
 ]
 

@@ -59,6 +59,14 @@ def test_a_cooperative_member_that_became_somebody_new_has_lost_what_its_host_ke
     assert ledger.to_commit() == {}
 
 
+def test_a_listener_that_comes_later_also_owns_what_a_cooperative_host_has_kept() -> None:
+    """kafka-python 3 reports only what is new. Offsets of the rest were never committed."""
+    ledger = Ownership()
+    assert ledger.assigned([T2], Membership("m", 5), held=[T0, T2]) == (NONE, frozenset({T0, T2}))
+    ledger.processed(T0, 7)
+    assert ledger.to_commit() == {T0: 8}
+
+
 def test_offsets_of_an_earlier_ownership_are_forgotten() -> None:
     ledger = Ownership()
     ledger.assigned([T0, T1], Membership("m", 4), held=None)

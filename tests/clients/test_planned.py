@@ -7,10 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from counterpoise.clients.confluent import PlannedConsumer, share_out
@@ -125,6 +127,34 @@ def test_a_plan_that_does_not_fit_the_topic_is_refused(broker: Broker) -> None:
         PlannedConsumer(config, {"a": {topic: [0, 1]}, "b": {topic: [2]}}, "c")
     with pytest.raises(SnapshotError, match="topic 'nowhere' does not exist"):
         share_out(config, ["nowhere"], ["a"])
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, *, hides: bool) -> None:
+    """Consumers of a cluster that hides its topics, or whose coordinator takes no offsets."""
+    consumer = MagicMock()
+    hidden = SimpleNamespace(error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), partitions={})
+    consumer.list_topics().topics.__getitem__.return_value = (
+        hidden if hides else SimpleNamespace(error=None, partitions={0: None})
+    )
+    consumer.committed.side_effect = consumer.position.side_effect = lambda asked, **_: [
+        TopicPartition(each.topic, each.partition, 9) for each in asked
+    ]
+    consumer.commit.side_effect = KafkaException(KafkaError(KafkaError.NOT_COORDINATOR))
+    monkeypatch.setattr("counterpoise.clients.confluent.Consumer", lambda _: consumer)
+
+
+def test_a_topic_that_may_not_be_described_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing(monkeypatch, hides=True)
+    with pytest.raises(SourceError, match="topic 't': not allowed; this principal needs Describe and Read on it"):
+        share_out(NOBODY, ["t"], ["a"])
+
+
+def test_nothing_is_given_up_while_the_coordinator_does_not_take_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing(monkeypatch, hides=False)
+    with PlannedConsumer(NOBODY, {"a": {"t": [0]}}, "a") as reader:
+        with pytest.raises(SourceError, match=r"nothing is given up: .*coordinator.*; try again"):
+            reader.give_up({"b": {"t": [0]}})
+        assert reader.owned == [("t", 0)]
 
 
 def test_settings_that_would_be_ignored_are_refused() -> None:

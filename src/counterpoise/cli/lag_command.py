@@ -70,6 +70,8 @@ def command(
     Example:
       counterpoise lag --bootstrap-server localhost:9092 --group orders
     """
+    if not group_id:
+        raise OptionError("--group is empty (an unset variable?); give the name of a group")
     capacity, settings = read_capacities(capacities), cluster_settings(bootstrap_server, config)
     need("lag", "live", "confluent_kafka", "pyarrow")
     from counterpoise.clients.live_group import read_live_group

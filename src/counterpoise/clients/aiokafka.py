@@ -75,8 +75,7 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
 
     def _joining(self) -> None:
         self._warn_if_history_is_lost()
-        coordinator = self._coordinator()
-        if coordinator is not None:
+        if (coordinator := self._coordinator()) is not None:
             lead_beside_loop(coordinator, self)
 
     def _joined(self, members: Any) -> list[JoinMember]:

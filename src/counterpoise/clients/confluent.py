@@ -74,7 +74,7 @@ def share_out(
     OptionError
         A text instead of several topics or members; an unknown strategy.
     SourceError
-        The broker does not answer.
+        The broker does not answer, or the topics may not be described.
     """
     for name, given in (("topics", topics), ("members", members)):
         if isinstance(given, str):
@@ -112,7 +112,7 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
     SnapshotError
         The plan does not hold each partition of its topics exactly once: one would be read by two or by nobody.
     SourceError
-        The broker does not answer.
+        The broker does not answer, or the topics may not be described.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
 
         Call it when everything polled has been processed: the offset after the last polled record of each partition is
         committed first, synchronously, except for topics that have been deleted. A plan without this member takes all.
-        Raises `SourceError`, and gives up nothing, if the broker does not answer.
+        Raises `SourceError`, and gives up nothing, if the broker does not answer, or does not take the offsets.
         """
         shares = self._checked(plan)
         lost = sorted(self._owned.difference(pairs(shares.get(self.member, {}).items())))
@@ -152,8 +152,11 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
             gone = {topic for topic in {topic for topic, _ in lost} if self._is_gone(topic)}
             there = [TopicPartition(topic, partition) for topic, partition in lost if topic not in gone]
             read = [each for each in self.consumer.position(there) if each.offset >= 0]
-            if read:
-                self.consumer.commit(offsets=read, asynchronous=False)
+            try:
+                if read:
+                    self.consumer.commit(offsets=read, asynchronous=False)
+            except KafkaException as error:  # librdkafka does not repeat a commit while the coordinator moves
+                raise SourceError(f"nothing is given up: {error.args[0].str()}; try again") from None
             self.consumer.incremental_unassign([TopicPartition(*each) for each in lost])
             self._owned -= frozenset(lost)
         return lost
@@ -242,6 +245,8 @@ def _shares(plan: Plan | Shares | str | Path) -> Shares:
 def _partition_count(consumer: Any, topic: str, timeout_s: float) -> int:
     """The partition count of a topic on the broker."""
     found = _topic(consumer, topic, timeout_s)
+    if found.error is not None and found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        raise SourceError(f"topic {topic!r}: not allowed; this principal needs Describe and Read on it")
     if found.error is not None or not found.partitions:
         raise SnapshotError(f"topic {topic!r} does not exist on this cluster; create it, or leave it out")
     return len(found.partitions)

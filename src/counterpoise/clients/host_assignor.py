@@ -218,8 +218,7 @@ class HostAssignor:
         Members that revoked partitions rejoin at once and wait for the others, which without this call would learn of that
         rebalance only at their next heartbeat.
         """
-        coordinator = self._coordinator()
-        if coordinator is not None:
+        if (coordinator := self._coordinator()) is not None:
             coordinator.request_rejoin()
 
     @classmethod

@@ -78,7 +78,8 @@ class ListenerCore:
         raise NotImplementedError
 
     async def _revoked(self, partitions: Iterable[Any]) -> None:
-        if self._forgotten() or self._ownership.belongs_to_another(self._membership()):
+        now = self._membership()
+        if now is None or now.generation < 0 or self._ownership.belongs_to_another(now):
             return await self._lost()
         offsets = self._host_offsets(self._ownership.to_commit(partitions))
         if offsets and not await self._committed(offsets):
@@ -153,11 +154,6 @@ class ListenerCore:
 
     def _membership(self) -> Membership | None:
         raise NotImplementedError
-
-    def _forgotten(self) -> bool:
-        """Whether the client knows already that its membership is gone."""
-        known = self._membership()
-        return known is None or known.generation < 0
 
     def _cooperates(self) -> bool:
         raise NotImplementedError

@@ -86,18 +86,18 @@ class Ownership:
         with self._lock:
             cooperative = held is not None
             continues = self._continues(membership, cooperative=cooperative)
-            # A cooperative host keeps what it owns without reporting it, also after it joined under a new member id.
-            still = self._owned & frozenset(held or ())
-            now = frozenset(partitions) | still
+            # A cooperative host does not report what it keeps, even if its member id or its listener is a new one.
+            now = frozenset(partitions).union(held or ())
+            still = self._owned & now if cooperative else frozenset()
             kept = still | self._suspended & now if continues else frozenset()
             before = self._suspended | self._owned
             self._forget(now - kept if cooperative else now)
             self._owned, self._suspended, self._since = now, frozenset(), membership
             return before - kept, now - kept
 
-    def belongs_to_another(self, now: Membership | None) -> bool:
+    def belongs_to_another(self, now: Membership) -> bool:
         """Whether what is owned was assigned under another member id: another member may have owned it since."""
-        return self._since is not None and now is not None and now.member_id != self._since.member_id
+        return self._since is not None and now.member_id != self._since.member_id
 
     def _continues(self, now: Membership | None, *, cooperative: bool) -> bool:
         before = self._since

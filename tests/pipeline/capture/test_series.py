@@ -134,6 +134,7 @@ def test_many_small_files_become_few(tmp_path: Path) -> None:
     assert max(piece.level for piece in table.pieces) == 2
     assert visible(tmp_path) == list(range(300))
     assert opened(tmp_path).state == {"next": 300}
+    assert set(table._spans) <= set(table.pieces), "the files that were replaced are remembered: memory grows for months"
 
 
 def test_a_reader_that_has_listed_the_old_files_can_still_read_them(tmp_path: Path) -> None:

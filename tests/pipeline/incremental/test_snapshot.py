@@ -39,6 +39,7 @@ def sampled(samples: Mapping[int, Mapping[Partition, int]], folder: Path) -> End
         pytest.param(WITH_ENDS, {"0": 300, "1": 150}, 10, None, 200, id="without a newer record the last sample itself is newer"),
         pytest.param(WITHOUT, {"0": 9, "1": 9}, 290, None, 200, id="without ends of the topic records are a minute newer"),
         pytest.param(WITHOUT, {"0": 9, "1": 9}, 259, None, 100, id="not by less than a minute"),
+        pytest.param(WITH_ENDS, {"-1": 9}, 290, None, 200, id="of polls too: their offsets are not those of the topic"),
         pytest.param({}, {"0": 9, "1": 9}, 290, None, 230, id="without samples a minute before the newest record"),
         pytest.param({}, {}, None, None, None, id="without records nothing"),
         pytest.param(WITH_ENDS, {"0": 99, "1": 99}, 900, 150, 150, id="never less than before"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,3 +97,12 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=r"file/lock: Not a directory; check the path and its permissions"):
         WriterLock(str(tmp_path / "file" / "lock"), REFUSED).acquire()
     assert not exists(str(tmp_path / "file" / "lock"))
+
+
+def test_a_file_system_without_locks_is_not_taken_for_another_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(CaptureError, match=r"lock: No locks available; check the path and its permissions"):
+        WriterLock(str(tmp_path / "lock"), REFUSED).acquire()

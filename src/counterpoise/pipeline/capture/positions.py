@@ -29,9 +29,7 @@ def from_json(positions: Mapping[str, Mapping[str, int]]) -> dict[Partition, int
 
 
 def parse_positions(option: str, text: str) -> int | dict[Partition, int]:
-    """The value of ``startingOffsets`` or ``endingOffsets``: ``earliest``, ``latest`` or JSON. Raises `OptionError` if it is
-    neither.
-    """
+    """Read ``startingOffsets`` or ``endingOffsets``: ``earliest``, ``latest`` or JSON. Raises `OptionError` for other texts."""
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         if option == "endingOffsets" and word == "earliest":

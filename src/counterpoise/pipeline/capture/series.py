@@ -114,6 +114,8 @@ class Series(ABC):
 
         Returns how many files were replaced; 0: there are not enough.
         """
+        # A recording runs for months: nothing is kept of the files that were replaced.
+        self._spans = {piece: self._spans[piece] for piece in self.pieces if piece in self._spans}
         for level in sorted({piece.level for piece in self.pieces}):
             # A file in between would lie in the range of the merged one, as if it were replaced, too.
             for small, run in groupby(self.pieces, lambda piece: piece.level == level and not self._closed(piece)):  # noqa: B023

@@ -14,6 +14,7 @@ from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.series import STATE_KEY
 from counterpoise.pipeline.fold.ends_file import END, TIME, EndsFile
 from counterpoise.pipeline.incremental.saved import START_AGAIN, ClusterState
+from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import time_spans
@@ -55,9 +56,9 @@ def read_until(files: Sequence[str], positions: Mapping[str, int]) -> dict[str, 
 def watermark_of(ends: EndsFile, positions: Mapping[str, int], newest: int | None, before: int | None) -> int | None:
     """The watermark, in microseconds: the time of the newest sample whose earlier records have all been read.
 
-    If the offsets topic itself is sampled, these are the records below its sampled ends. Otherwise the sample must be 60 seconds
-    older than the newest record. In both cases 60 seconds must have passed, because clocks differ. Without samples the watermark
-    is 60 seconds before the newest record. It is never before `before`, that of the last audit.
+    If the offsets topic is sampled, and was recorded without polls, these are the records below its sampled ends. Otherwise the
+    sample must be 60 seconds older than the newest record. In both cases 60 seconds must have passed, because clocks differ.
+    Without samples the watermark is 60 seconds before the newest record. It is never before `before`, that of the last audit.
 
     `positions`: log partition -> the offset after the last record that was read; `newest`: the time of the newest record.
     """
@@ -66,7 +67,7 @@ def watermark_of(ends: EndsFile, positions: Mapping[str, int], newest: int | Non
         return max(times, default=None)
     rows, first_missing, sampled = ends.rows(), NEVER, False
     for at, (topic, partition) in enumerate(ends.logs):
-        if topic == OFFSETS_TOPIC:
+        if topic == OFFSETS_TOPIC and str(POLLED) not in positions:
             sampled = True
             mine = rows[ends.first[at] : ends.first[at] + ends.count[at]]
             beyond = np.flatnonzero(mine[:, END] > positions.get(str(partition), 0))

@@ -49,7 +49,8 @@ class WriterLock:
     def acquire(self) -> None:
         """Acquire the lock.
 
-        Raises `CaptureError`, with the message `refused`, if another writer has the lock; or if the folder cannot be written.
+        Raises `CaptureError`, with the message `refused` if another writer has the lock; also if the folder cannot be written, or
+        its file system has no locks.
         """
         if not self._acquired():
             # An OSError as the cause says that starting again may help: on a store the lock of a dead writer expires.
@@ -100,11 +101,13 @@ class WriterLock:
         with storage_errors(self._folder):
             Path(self._folder).mkdir(parents=True, exist_ok=True)
             file = (Path(self._folder) / "lock").open("w")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            return False
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                file.close()
+                if isinstance(error, BlockingIOError):
+                    return False
+                raise
         self._file = file
         return True
 
