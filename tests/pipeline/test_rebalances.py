@@ -186,6 +186,10 @@ def test_causes(now: dict[str, Any], cause: str) -> None:
     assert kinds(created(), generation(1, member("a-1", ALL)), now)[-1] == ("rebalance", cause)
 
 
+def test_the_first_members_are_listed_by_their_whole_client_ids() -> None:
+    assert steps(generation(1, member("a-1", ALL, client="x; y")))[0]["detail"] == "joined: x; y"
+
+
 def test_a_client_that_leaves_and_joins_in_one_round_was_restarted() -> None:
     seen = steps(created(), generation(1, member("a-1", ALL)), generation(2, member("a-2", ALL)))
     assert seen[-1]["restarted"] == ["a"]
