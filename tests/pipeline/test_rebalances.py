@@ -186,6 +186,10 @@ def test_causes(now: dict[str, Any], cause: str) -> None:
     assert kinds(created(), generation(1, member("a-1", ALL)), now)[-1] == ("rebalance", cause)
 
 
+def test_the_first_members_are_listed_by_their_whole_client_ids() -> None:
+    assert steps(generation(1, member("a-1", ALL, client="x; y")))[0]["detail"] == "joined: x; y"
+
+
 def test_a_client_that_leaves_and_joins_in_one_round_was_restarted() -> None:
     seen = steps(created(), generation(1, member("a-1", ALL)), generation(2, member("a-2", ALL)))
     assert seen[-1]["restarted"] == ["a"]
@@ -336,6 +340,48 @@ def test_a_group_that_continues_under_the_other_protocol_was_migrated() -> None:
     )
     assert [(s["kind"], s["cause"]) for s in down] == [("rebalance", "join"), ("migrated", "protocol"), ("rebalance", "protocol")]
     assert [step["missed_generations"] for step in down[2:]] == [0]
+
+
+def test_a_group_that_was_empty_when_it_changed_the_protocol_begins_a_new_incarnation() -> None:
+    """The broker replaces an empty group by a new one, whose epochs or generations begin again."""
+    rows = (
+        NAMED,
+        created(),
+        generation(7, member("a-1", ALL)),
+        generation(8),
+        tombstone(seconds=5),
+        modern(5, member_848("a", "t"), "m1", seconds=5),
+        modern(3, json.dumps({"epoch": 2}), seconds=5),
+        *epoch(2, {"m1": [0]}, seconds=5),
+        modern(5, None, "m1", seconds=6),
+        modern(3, json.dumps({"epoch": 3}), seconds=6),
+        modern(3, None, seconds=9),
+        generation(0, seconds=9, protocol_type=""),
+    )
+    found = [(s["kind"], s["generation"], s["incarnation"], s["complete"], s["detail"].partition(":")[0]) for s in steps(*rows)]
+    assert found == [
+        ("created", 0, 0, True, "the group is new"),
+        ("rebalance", 7, 0, True, "joined"),
+        ("emptied", 8, 0, True, "left"),
+        ("migrated", 8, 0, True, "the group was upgraded to the consumer protocol"),
+        ("rebalance", 2, 1, True, "joined"),
+        ("emptied", 3, 1, True, "left"),
+        ("migrated", 3, 1, True, "the group was downgraded to the classic protocol"),
+        ("created", 0, 2, True, "the group is new"),
+    ]
+    unsynced = steps(*rows[:2], *rows[4:9])  # members that left before their first generation was recorded
+    assert [(s["kind"], s["incarnation"]) for s in unsynced] == [("created", 0), ("migrated", 0), ("rebalance", 1)]
+    assert unsynced[2]["detail"] == "joined: a"
+    classic = json.dumps({**json.loads(member_848("a", "t")), "classic_member_metadata": {"session_timeout_ms": 10000}})
+    joining = steps(
+        *rows[:5],
+        modern(5, classic, "m1", seconds=5),
+        modern(3, json.dumps({"epoch": 9}), seconds=5),
+        *epoch(9, {"m1": []}, seconds=5),
+    )
+    assert [(s["kind"], s["generation"], s["incarnation"], s["complete"], s["detail"]) for s in joining][4:] == [
+        ("rebalance", 9, 0, True, "joined: a")  # it was joining when the group was upgraded: the epochs continue
+    ]
 
 
 def test_what_a_leaver_had_is_handed_out_after_the_downgrade_because_of_it() -> None:

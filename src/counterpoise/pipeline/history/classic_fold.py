@@ -141,7 +141,7 @@ class ClassicFold(ProtocolFold):
         was, is_now = ({topic: n for topic, n in of.items() if topic in both} for of in (known, sizes))
         why = difference(self._before, members, was, is_now, (self._protocol, row["protocol"]))
         if not self._before:
-            why = Difference("join", why.joined, detail=why.detail.split(";")[0])
+            why = difference([], members, {}, {}, (None, None))
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
         if self._left_at_downgrade and why.cause == "unknown":

@@ -78,7 +78,7 @@ class ModernFold(ProtocolFold):
     def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:
         """Continue after `generation` of the classic protocol."""
         super().inherit(before, generation, incarnation)
-        self._target_epoch = None if generation is None else generation - 1
+        self._target_epoch = generation
 
     def feed(self, row: Row) -> list[dict[str, Any]]:
         """The steps that a record finishes, with their ``log_*`` columns.
@@ -132,6 +132,9 @@ class ModernFold(ProtocolFold):
                 self._left.append(row["member_id"])
             self._reached.pop(row["member_id"], None)
             return
+        if self._inherited and not self._before and not self._members and not value.get("classic_member_metadata"):
+            # The classic group was empty: the broker has made a new one, whose epochs begin again.
+            self._inherited, self._target_epoch, self.incarnation = False, None, self.incarnation + 1
         named, pattern = list(value.get("subscribed_topic_names", ())), value.get("subscribed_topic_regex")
         # The topics that match a pattern are in later records, and change without the member: the pattern itself is compared.
         self._members[row["member_id"]] = {

@@ -110,10 +110,7 @@ def _fitted(owners: Sequence[int] | npt.NDArray[np.int32], size: int) -> npt.NDA
     return fitted
 
 
-Row = Mapping[str, Any]
-
-
-def assignment_columns(members: Sequence[Row], assigned: Sequence[Sequence[Row]]) -> dict[str, Any]:
+def assignment_columns(members: Sequence[Mapping[str, Any]], assigned: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """Columns of a step by its members and their ``[{topic, partitions}]``."""
     counts = [sum(len(entry["partitions"]) for entry in entries) for entries in assigned]
     return {
@@ -143,7 +140,7 @@ class ProtocolFold:
         return dict(vars(self))
 
     def _reset(self) -> None:
-        self._before: Sequence[Row] = []
+        self._before: Sequence[Mapping[str, Any]] = []
         self._owners: Owners = {}
         self._codes: dict[str, int] = {}
         self._inherited = False
