@@ -34,12 +34,16 @@ pytest_plugins = ["tests.kafka_broker", "tests.s3_server"]
 
 
 class ServersOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """With several workers (`make test`) tests that share an audit run on one of them; so do others that need Spark, or S3."""
+    """With several workers (`make test`) tests that share an audit run on one of them; so do others that need Spark, or S3.
+
+    Tests of a file with a fixture for the whole module, such as a broker of its own, also stay together.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
         text = Path(path).read_text(encoding="utf-8")
-        return next((server for server, needed in _SERVERS.items() if needed.search(text)), nodeid)
+        alone = path if 'scope="module"' in text else nodeid
+        return next((server for server, needed in _SERVERS.items() if needed.search(text)), alone)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -123,12 +123,12 @@ def test_it_is_stopped_while_spark_starts_and_while_it_follows(tmp_path: Path) -
     options = ["audit", SHOP, "--follow", "--out", tmp_path / "out", "--strategies", "sticky"]
     with started(log, *options) as process:
         wait(lambda: any(map(is_jvm, family(process.pid))), process)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
         assert process.wait(120) == 0
     assert "following: " not in log.read_text()
     with started(log, *options) as process:
         wait(lambda: "following: " in log.read_text(), process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
     assert "Traceback" not in log.read_text()
 

@@ -18,8 +18,8 @@ import pytest
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 
 from tests.clients.fleet import Fleet, fleet
+from tests.clients.live_runs import GROUPS, Run, end, read_on, run_of, scale_out
 from tests.clients.records import partition_of
-from tests.clients.test_live_groups import GROUPS, Run, end, read_on, run_of, scale_out
 from tests.faulty_network import Proxy, proxy
 from tests.java import java_home
 from tests.kafka_broker import Broker, free_ports

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.kafka
 NODES = [2, 2, 2, 2, 1, 1]
 """The node of each partition; without racks the first of two members would get the first three under `range`."""
 IN_RACK_1, PARTITIONS = {4, 5}, 6
-EVERY = [
+GROUPS = [
     ("RangeAssignor", "kafka_python", "java"),
     ("RangeAssignor", "java", "aiokafka"),
     ("StickyAssignor", "aiokafka", "kafka_python"),
@@ -29,7 +28,6 @@ EVERY = [
     ("CooperativeStickyAssignor", "kafka_python", "java"),
 ]
 """Strategy, the kind that leads and is in rack 1, the kind that follows and is in rack 2."""
-GROUPS = EVERY if os.environ.get("COUNTERPOISE_PROFILE") == "long" else EVERY[:3]
 
 
 @pytest.fixture

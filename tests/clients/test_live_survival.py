@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.fleet import fleet
-from tests.clients.test_live_groups import (
+from tests.clients.live_runs import (
     EVERY,
     GROUPS,
     SESSION_MS,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.fleet import ROOT, fleet
-from tests.clients.test_live_groups import CLASS, crash_in_mid_rebalance, end, grow, read_on, run_of, sleep_beyond_the_session
+from tests.clients.live_runs import CLASS, crash_in_mid_rebalance, end, grow, read_on, run_of, sleep_beyond_the_session
 from tests.kafka_broker import Broker
 
 pytestmark = pytest.mark.kafka

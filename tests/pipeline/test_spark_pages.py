@@ -1,6 +1,6 @@
 """The commands of docs/cluster.md and docs/catalogs.md, with a local master for the cluster and a metastore for the lake.
 
-The long profile has true ones: test_cluster.py and stored/test_catalogs.py.
+True ones: test_cluster.py and stored/test_catalogs.py.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
 
     def _joining(self) -> None:
         self._warn_if_history_is_lost()
-        if (coordinator := self._coordinator()) is not None:
+        coordinator = self._coordinator()
+        if coordinator is not None:
             lead_beside_loop(coordinator, self)
 
     def _joined(self, members: Any) -> list[JoinMember]:

@@ -72,13 +72,15 @@ def share_out(
     SnapshotError
         A topic that does not exist; a previous plan that cannot be read.
     OptionError
-        A text instead of several topics or members; an unknown strategy.
+        A text instead of several topics or members.
+    UnknownStrategyError
+        There is no such strategy.
     SourceError
         The broker does not answer, or the topics may not be described.
     """
     for name, given in (("topics", topics), ("members", members)):
-        if isinstance(given, str):
-            raise OptionError(f"{name}: expected several names, got one text: give [{given!r}]")
+        if isinstance(given, str | bytes):
+            raise OptionError(f"{name}: expected a list of names, not {given!r}")
     wanted, before = sorted(set(topics)), {} if previous is None else _shares(previous)
     with closing(Consumer({"log_level": 0, "group.id": "counterpoise", **config})) as consumer:
         counts = {topic: _partition_count(consumer, topic, timeout_s) for topic in wanted}
@@ -151,12 +153,7 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
         if lost:
             gone = {topic for topic in {topic for topic, _ in lost} if self._is_gone(topic)}
             there = [TopicPartition(topic, partition) for topic, partition in lost if topic not in gone]
-            read = [each for each in self.consumer.position(there) if each.offset >= 0]
-            try:
-                if read:
-                    self.consumer.commit(offsets=read, asynchronous=False)
-            except KafkaException as error:  # librdkafka does not repeat a commit while the coordinator moves
-                raise SourceError(f"nothing is given up: {error.args[0].str()}; try again") from None
+            self._commit([each for each in self.consumer.position(there) if each.offset >= 0])
             self.consumer.incremental_unassign([TopicPartition(*each) for each in lost])
             self._owned -= frozenset(lost)
         return lost
@@ -197,6 +194,19 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
             if time.monotonic() > until:
                 raise SourceError(f"committed offsets cannot be read: {said}; is the group's coordinator up?")
             time.sleep(0.2)
+
+    def _commit(self, offsets: list[TopicPartition]) -> None:
+        """Commit these offsets, unless there are none; raises `SourceError` if the coordinator does not take all of them."""
+        if not offsets:
+            return
+        try:
+            errors = [each.error for each in self.consumer.commit(offsets=offsets, asynchronous=False) if each.error is not None]
+        except KafkaException as error:  # librdkafka does not repeat a commit while the coordinator moves
+            errors = [error.args[0]]
+        if errors:
+            denied = errors[0].code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            advice = "this principal needs Read on the group and the topics" if denied else "try again"
+            raise SourceError(f"nothing is given up: {errors[0].str()}; {advice}", transient=not denied)
 
     def _is_gone(self, topic: str) -> bool:
         error = _topic(self.consumer, topic, self._timeout_s).error

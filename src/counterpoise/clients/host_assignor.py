@@ -218,7 +218,8 @@ class HostAssignor:
         Members that revoked partitions rejoin at once and wait for the others, which without this call would learn of that
         rebalance only at their next heartbeat.
         """
-        if (coordinator := self._coordinator()) is not None:
+        coordinator = self._coordinator()
+        if coordinator is not None:
             coordinator.request_rejoin()
 
     @classmethod

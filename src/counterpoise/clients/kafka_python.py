@@ -83,9 +83,11 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
         # Asking for the join once more keeps the reason until the host itself clears it, when the join is complete.
         if _Protocol is None:
             self._warn_if_history_is_lost()
-        elif (coordinator := self._coordinator()) is not None:
-            coordinator.request_rejoin()
-            mend_joining(coordinator)
+        else:
+            coordinator = self._coordinator()
+            if coordinator is not None:
+                coordinator.request_rejoin()
+                mend_joining(coordinator)
 
     def _held(self) -> tuple[TopicPartitions, ...] | None:
         if _Protocol is None or not self._member.cooperates:

@@ -239,8 +239,9 @@ class Engine:
                 self.tasks[name],
                 ends=one.ends.share(self._work),
                 spec=FoldSpec(
-                    *(tuple(self._job.strategies), names),
-                    now_ids=one.ends.ids_at_end(self._job.captures[name].files.topic_ids, self._scope.window[1]),
+                    strategies=tuple(self._job.strategies),
+                    names=names,
+                    now_ids=one.ends.ids_at_end(self._job.captures[name].files, self._scope.window[1]),
                     reset=self._scope.reset,
                     watermark=watermarks.get(name, NEVER),
                     headroom=self._scope.headroom,

@@ -133,7 +133,7 @@ _QUALITY = {
     ),
     "incomplete_history": (
         "cut",
-        "compaction removed older generations, or --from left them out; record continuously: counterpoise capture --follow",
+        "compaction removed older generations (record continuously: counterpoise capture --follow), or --from left them out",
     ),
     "polled": ("polled", "two rebalances between two polls count as one or none; poll more often: capture --poll-every"),
     "stops_without_samples": (

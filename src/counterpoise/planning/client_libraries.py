@@ -175,12 +175,7 @@ def recommended(libraries: Iterable[str] | None) -> tuple[str, ...]:
     For an unknown library only `sticky` is sure not to stop more than another eager strategy.
     """
     names = resolved(libraries) or (JAVA, LIBRDKAFKA)
-    common = [
-        name for name in ("cooperative-sticky", "sticky") if all(name in _STRATEGIES.get(one, ("sticky",)) for one in names)
-    ]
+    kind_of = {"cooperative-sticky": COOPERATIVE, "sticky": EAGER}
+    common = [name for name in kind_of if all(name in _STRATEGIES.get(one, ("sticky",)) for one in names)]
     ours = [COUNTERPOISE.get(name, name) for name in names]
-    return tuple(sorted(common, key=lambda name: expected_seconds(ours, _kind_of(name), HELD, MOVED)))
-
-
-def _kind_of(strategy: str) -> str:
-    return COOPERATIVE if strategy == "cooperative-sticky" else EAGER
+    return tuple(sorted(common, key=lambda name: expected_seconds(ours, kind_of[name], HELD, MOVED)))

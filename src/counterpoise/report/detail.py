@@ -57,6 +57,7 @@ def detail(
     legend = sorted(set(zip(names, member_looks, strict=True)), key=lambda entry: (len(entry[1].letter), entry[1].letter))
     loads, loads_at = loads_of(history, lag, names, member_looks) if history else ([], "")
     shown = {"observed", group["protocol"], group["suggested_strategy"]}
+    declared = None if group["protocol_kind"] == "server" else group["protocol"]  # a broker's assignor is no strategy
     listed = [row for row in group["strategies"] or () if not limits.brief or row["strategy"] in shown]
     return {
         "name": visible(name) or "(empty name)",
@@ -78,17 +79,12 @@ def detail(
         "brief": limits.brief,
         "steps": steps_in_words(history, names, limits.listed, day=long(period)) if history else [],
         "n_steps": len(history.steps) + history.skipped if history else 0,
-        "strategies": strategy_rows(listed, group["suggested_strategy"], _declared(group)) if listed else [],
+        "strategies": strategy_rows(listed, group["suggested_strategy"], declared) if listed else [],
         "suggestion": paragraphs(visible_lines(group["suggestion"])),
         "migration": paragraphs(visible_lines(group["migration_note"])),
         "fidelity": _fidelity(group),
         "fidelity_note": visible(group["fidelity_note"] or ""),
     }
-
-
-def _declared(group: Row) -> str | None:
-    """The strategy that the group runs; None for a broker's assignor, whatever its name."""
-    return None if group["protocol_kind"] == "server" else group["protocol"]
 
 
 def _names_and_looks(history: GroupHistory | None) -> tuple[list[str], list[Look]]:
@@ -180,12 +176,12 @@ def _incomplete(group: Row, history: GroupHistory | None) -> str:
     if group["complete"] or group["complete"] is None:
         return ""
     if group["polled"]:
-        return "This group was recorded by polls, which do not show what was before the first one and between two."
+        return "This group was recorded by polls, which do not show what was before the first poll, or between two polls."
     partial = sum(not step["complete"] for step in history.steps) if history else 0
     where = f" ({plural(partial, 'step')} with an unknown history before)" if partial else ""
     return (
-        f"The log no longer holds this group's whole history{where}: compaction removed older generations, or --from left them "
-        "out. Figures count what is left; a continuous capture keeps the rest."
+        f"What was audited no longer holds this group's whole history{where}: compaction removed older generations, or --from "
+        "left them out. Figures count what is left; against compaction, record continuously."
     )
 
 

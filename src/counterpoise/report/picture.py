@@ -181,7 +181,7 @@ def _unknown(scene: _Scene) -> Band | None:
     left, right = scene.axis.x(scene.axis.start), scene.axis.x(first["log_ts"])
     if first["complete"] or scene.history.skipped or right - left < 1:
         return None
-    words = f"not known: the recording does not hold what was before {scene.clock(first['log_ts'])}"
+    words = f"not known: the audit does not have what was before {scene.clock(first['log_ts'])}"
     return Band(left, round(right - left, 1), words)
 
 

@@ -118,7 +118,8 @@ class Play:
         """Make the client do nothing for so long; the caller schedules what comes after."""
         client = self._running.get(name)
         if client is not None and client.alive:
-            client.polled = client.polled if client.busy_until > self.world.now else self.world.now
+            if client.busy_until <= self.world.now:
+                client.polled = self.world.now  # it polls between two pauses
             client.busy_until = max(client.busy_until, self.world.now + milliseconds(seconds))
             return client
         return None

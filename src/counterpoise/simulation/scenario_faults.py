@@ -104,11 +104,14 @@ def _member_faults(group: MemberGroup, topics: set[str]) -> Iterator[str]:
 def _unknown_topics(names: Sequence[str], topics: set[str]) -> Iterator[str]:
     if isinstance(names, str):
         yield f"topics: expected a list of names, not {names!r}"
+        return
     yield from (f"topics: {name} is no topic of the scenario, and no event creates it" for name in names if name not in topics)
 
 
 def _strategy_faults(strategies: Sequence[str]) -> Iterator[str]:
-    if strategies:
+    if isinstance(strategies, str):
+        yield f"strategies: expected a list of names, not {strategies!r}"
+    elif strategies:
         try:
             client_protocol(strategies)
         except CounterpoiseError as error:

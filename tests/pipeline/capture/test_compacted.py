@@ -29,7 +29,7 @@ from counterpoise.wire.offsets_topic.keys import GroupKey, RecordType, encode_ke
 from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
 from tests.pipeline.in_process import audited_in_process
-from tests.pipeline.rows import epoch, generation, member, member_848, modern
+from tests.pipeline.rows import epoch, generation, member, member_848, modern, tombstone
 
 PARTITION = ("__consumer_offsets", 0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -225,18 +225,41 @@ def test_a_gap_that_is_known_only_at_the_next_update_is_seen_by_it() -> None:
     assert [(step["generation"], step["missed_generations"]) for step in steps] == [(9, None)]
 
 
-def test_an_epoch_after_a_gap_is_not_complete() -> None:
-    group = GroupState("g", (), Plans(), lambda *_: None)
-    member_record, *rows = (
-        modern(5, member_848("a", "t"), "a"),
-        *epoch(2, {"a": [0]}),
-        *epoch(3, {"a": [0]}),
-        *epoch(9, {"a": []}),
-    )
-    gap = rows[-1]["log_partition"], rows[3]["log_offset"] + 1, rows[5]["log_offset"]
-    steps = [
-        *group.feed([{"client_id": None, "rebalance_timeout_ms": None, **one} for one in (member_record, *rows)], {}, (gap,))
-    ]
+def fed(rows: list[dict[str, Any]], missing: range) -> list[tuple[int, bool, int | None, str]]:
+    """Generation, `complete`, `missed_generations` and detail of the steps of these records, without those at some places.
+
+    The state is saved between any two records.
+    """
+    gap = rows[0]["log_partition"], rows[missing[0]]["log_offset"], rows[missing[-1]]["log_offset"] + 1
+    state = None
+    steps: list[Any] = []
+    for at, row in enumerate(rows):
+        if at not in missing:
+            group = GroupState("g", (), Plans(), lambda *_: None, state)
+            steps += group.feed([{"client_id": None, "rebalance_timeout_ms": None, **row}], {}, (gap,))
+            state = decode_state(encode_state(group.state))
     steps += group.steps.unfinished()
-    told = [(step["generation"], step["complete"], step["missed_generations"]) for step in steps]
-    assert told == [(2, True, 0), (3, True, 0), (9, False, None)]
+    return [(one["generation"], one["complete"], one["missed_generations"], one["detail"]) for one in steps]
+
+
+def test_the_first_epoch_after_a_gap_is_not_complete() -> None:
+    joined = modern(5, member_848("a", "t"), "a")
+    rows = [joined, *(record for number in (2, 3, 7, 9, 10) for record in epoch(number, {"a": [0]}))]
+    told = fed(rows, range(5, 7))
+    assert [step[:3] for step in told] == [(2, True, 0), (3, True, 0), (9, False, None), (10, True, 0)]
+    assert not any("at once" in step[3] for step in told)
+
+
+def test_so_is_a_group_that_was_emptied_after_a_gap() -> None:
+    joined, left = modern(5, member_848("a", "t"), "a"), modern(5, None, "a")
+    rows = [joined, *epoch(2, {"a": [0]}), *epoch(7, {"a": [0]}), left, modern(3, json.dumps({"epoch": 9}))]
+    assert [step[:3] for step in fed(rows, range(3, 5))] == [(2, True, 0), (9, False, None)]
+
+
+def test_so_is_the_first_epoch_of_a_group_that_was_upgraded_after_a_gap() -> None:
+    classic, lost = (generation(number, member("a-1", {"t": [0]})) for number in (1, 2))
+    value = {**json.loads(member_848("a", "t")), "classic_member_metadata": {"session_timeout_ms": 1}}
+    rows = [classic, lost, tombstone(), modern(5, json.dumps(value), "a"), *epoch(9, {"a": [0]})]
+    told = fed(rows, range(1, 2))
+    assert [step[:3] for step in told][1:] == [(1, False, None), (9, False, 0)]
+    assert "at once" not in told[-1][3]

@@ -83,6 +83,14 @@ def test_needless_moves_are_not_saved_by_a_strategy_that_moves_as_many(spread: i
     assert (part["target"], part["saved_moves"]) == ("sticky", 12)
     targets = {one.kind: one.target for one in findings_of(row)}
     assert targets == {"topic_skew": "sticky" if spread == 1 else "range", "needless_moves": None}
+    (part,) = parts([row | {"libraries": ["kafka-go"]}])
+    assert (part["target"], part["saved_moves"]) == ("range", 0)
+
+
+def test_rebalances_of_restarts_are_avoided_only_where_members_can_be_static() -> None:
+    for libraries, avoided in ((["java"], 5), (["kafka-go"], 0)):
+        row = healthy(**CASES["storm"], restart_rebalances=9) | {"libraries": libraries}
+        assert [part["saved_rebalances"] for part in parts([row]) if part["kind"] == "steady_members"] == [avoided], libraries
 
 
 def test_a_fleet_of_200_groups_with_every_finding_gives_at_most_ten_actions_with_texts() -> None:

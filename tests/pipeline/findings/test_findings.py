@@ -568,9 +568,15 @@ def test_a_share_of_time_begins_with_the_first_step_not_with_an_old_commit() -> 
 @pytest.mark.parametrize("kind", ["storm", "flapping"])
 def test_only_members_that_can_be_static_are_advised_how(kind: str) -> None:
     share = {"group_type": "share", "protocol_type": "share", "protocol_kind": "server"}
-    for changes, told in (({}, True), (share, False), ({"static_now": 3}, False), ({"libraries": ["kafka-go"]}, False)):
+    for changes, told in (({}, True), (share, False), ({"static_now": 3}, False), ({"libraries": ["java", "kafka-go"]}, False)):
         (finding,) = (one for one in findings_of(healthy(**CASES[kind] | changes)) if one.kind == kind)
         assert ("group.instance.id=" in finding.action) is told, changes
+
+
+def test_a_group_with_a_member_that_cannot_be_static_is_not_told_that_static_members_would_help() -> None:
+    for libraries, told in ((["java"], True), (["kafka-go"], False), (["java", "kafka-go"], False)):
+        row = healthy(**CASES["static_membership"] | {"libraries": libraries})
+        assert ("static_membership" in {one.kind for one in findings_of(row)}) is told, libraries
 
 
 @pytest.mark.parametrize(
@@ -727,7 +733,7 @@ def test_a_group_is_not_advised_what_none_of_its_libraries_has() -> None:
     assert "one client library for all members first" in change_lines(row)
     note = migration_note("range", "cooperative-sticky", ["franz-go"])
     assert "kgo.Balancers(kgo.CooperativeStickyBalancer(), kgo.RangeBalancer())" in note
-    assert "kgo.Balancers(kgo.StickyBalancer(), <by-zone>)" in migration_note("by-zone", "sticky", ["franz-go"])
+    assert "kgo.Balancers(kgo.StickyBalancer(), <balancer of by-zone>)" in migration_note("by-zone", "sticky", ["franz-go"])
     assert migration_note("range", "cooperative-sticky", ["unknown"]).startswith("unknown client libraries: two rolling restarts")
     for libraries in (["unknown"], ["franz-go"], ["connect"], ["aiokafka", "unknown"]):
         for found in findings_of(healthy(**EAGER, libraries=libraries)):

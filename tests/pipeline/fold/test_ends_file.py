@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from counterpoise.pipeline.fold import ends_file
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.log_ends import LogEnds, mapped_log_ends
 from counterpoise.pipeline.fold.new_samples import NewSamples
+from counterpoise.pipeline.source.capture import CaptureFiles
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -178,13 +180,17 @@ def test_files_in_any_order_give_the_same(tmp_path: Path) -> None:
     assert told(mapped_log_ends(added(EndsFile.empty(), files, None, tmp_path))) == told(read_lives(files))
 
 
-def test_the_id_at_the_end_of_a_window_is_known_if_the_topic_was_recreated_in_it(tmp_path: Path) -> None:
+def test_if_the_recording_goes_on_only_topics_that_were_recreated_in_the_window_have_an_id(tmp_path: Path) -> None:
     """The others may have got their present id later: commits with another one count."""
     ids = {"still": "1", "anew": "2", "late": "3", "unsampled": "4"}
-    ends = added(EndsFile.empty(), [put(samples(1, range(20)), tmp_path / "a")], None, tmp_path)
-    assert ends.ids_at_end(ids, None) == ids
-    assert ends.ids_at_end(None, micros(20)) is None
-    assert ends.ids_at_end(ids, micros(20)) == {"anew": "2"}
+    file = put(samples(1, range(20)), tmp_path / "a")
+    topics = tmp_path / "topics.json"
+    topics.write_text(json.dumps({name: {"partitions": 1, "topic_id": one} for name, one in ids.items()}), encoding="utf-8")
+    ends, files = added(EndsFile.empty(), [file], None, tmp_path), CaptureFiles(ends=(file,), topics=str(topics))
+    last = ends.instants.tolist()[-1]
+    assert ends.ids_at_end(files, None) == ends.ids_at_end(files, last) == ids
+    assert ends.up_to(last - 1).ids_at_end(files, last - 1) == {"anew": "2"}
+    assert ends.ids_at_end(CaptureFiles(ends=(file,)), last - 1) is None
 
 
 def test_what_is_not_settled_leaves_no_trace_in_what_is_kept(tmp_path: Path) -> None:

@@ -104,5 +104,5 @@ def test_a_file_system_without_locks_is_not_taken_for_another_writer(tmp_path: P
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with pytest.raises(CaptureError, match=r"lock: No locks available; check the path and its permissions"):
+    with pytest.raises(CaptureError, match=r"lock: no lock .No locks available.; give a folder whose file system has locks"):
         WriterLock(str(tmp_path / "lock"), REFUSED).acquire()

@@ -114,7 +114,7 @@ class Series(ABC):
 
         Returns how many files were replaced; 0: there are not enough.
         """
-        # A recording runs for months: nothing is kept of the files that were replaced.
+        # A recording runs for months: forget the files that earlier calls replaced.
         self._spans = {piece: self._spans[piece] for piece in self.pieces if piece in self._spans}
         for level in sorted({piece.level for piece in self.pieces}):
             # A file in between would lie in the range of the merged one, as if it were replaced, too.

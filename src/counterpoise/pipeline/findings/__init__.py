@@ -11,7 +11,9 @@ from counterpoise.pipeline.findings.finding import Finding
 
 __all__ = ["RULES", "Finding", "findings_of"]
 
-RULES: tuple[Callable[[Mapping[str, Any]], Finding | None], ...] = (
+Rule = Callable[[Mapping[str, Any]], Finding | None]
+
+RULES: tuple[Rule, ...] = (
     health.losing_data,
     health.stalled_partition,
     health.stopped_partition,

@@ -45,7 +45,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "switch_strategy": ("", "change the configuration of each client library; a group at a time, in the order of the list"),
     "steady_members": (
         "Keep the members of {} from coming and going",
-        "see in their logs why they leave; make them static; process fewer records per poll, or allow more time between polls",
+        "see in their logs why they leave; make them static if they can be; process fewer records, or allow more time, per poll",
     ),
     "look_at_members": ("Look at single members that slow down {}", "see host and logs of the members that the findings name"),
     "add_members": ("Add members to {}, or spread their load", "start as many members as the findings say; split hot partitions"),
@@ -113,7 +113,8 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
         target, notes, moves, saved = "", _notes(row, mine), 0, left * avoided / rounds if rounds else 0.0
         if kind == "switch_strategy":
             target, notes, saved = _change(row, mine)
-            moves = sum(int(one.numbers.get("needless", 0)) for one in mine)
+            keeps = target not in ("range", "roundrobin")  # these move as many partitions as the group did
+            moves = sum(int(one.numbers.get("needless", 0)) for one in mine) if keeps else 0
         saved = int(min(saved, left) * 1000) / 1000  # Rounded down: the sum is never more than what was stopped.
         left, rounds = left - saved, rounds - avoided
         yield {
@@ -143,10 +144,10 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
 def _change(row: Row, found: Sequence[Finding]) -> tuple[str, list[Note], float]:
     """The strategy that a group should have, how to change to it, and the partition-seconds that this saves.
 
-    A group gets one strategy. If its findings name several, it is the one that `group_report` suggests. There is none if the
-    broker assigns, or if the client libraries have none in common.
+    A group gets one strategy. If its findings name several, it is `suggested_strategy`. There is none if the broker assigns, or
+    if the client libraries have none in common.
     """
-    own = row["suggested_strategy"] or suggested_strategy(row)
+    own = suggested_strategy(row)
     goals = {one.target or own for one in found} - {None}
     goal = goals.pop() if len(goals) == 1 else own
     now, then, _ = seconds_saved(row, goal) or (0.0, 0.0, False)
@@ -170,7 +171,7 @@ def _avoided(kind: str, found: Sequence[Finding], row: Row) -> int:
     if kind != "steady_members":
         return 0
     late = sum(2 * one.numbers.get("kicks", 0) for one in found)
-    restarted = any(one.kind in ("storm", "static_membership", "flapping") for one in found)
+    restarted = may_be_static(row) and any(one.kind in ("storm", "static_membership", "flapping") for one in found)
     return int(max(late, row["restart_rebalances"] or 0 if restarted else 0))
 
 

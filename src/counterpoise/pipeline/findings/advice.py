@@ -257,8 +257,8 @@ def migration_notes(now: str, target: str, libraries: Sequence[str]) -> list[Not
     if STREAMS in libraries:
         notes.append(Note(STREAMS, 0, _STREAMS_KEEP))
     if FRANZ_GO in libraries:
-        both, one = (", ".join(_GO_NAMES.get(name, f"<{name}>") for name in names) for names in ([target, now], [target]))
-        lines = f"two rolling restarts, first with\n  kgo.Balancers({both})\nthen with\n  kgo.Balancers({one})"
+        old, new = (_GO_NAMES.get(name, f"<balancer of {name}>") for name in (now, target))
+        lines = f"two rolling restarts, first with\n  kgo.Balancers({new}, {old})\nthen with\n  kgo.Balancers({new})"
         notes.append(Note(FRANZ_GO, 2, f"franz-go: {lines}"))
     others = sorted(set(libraries) - {JAVA, LIBRDKAFKA, STREAMS, FRANZ_GO, *_MODULES})
     if others:

@@ -20,6 +20,7 @@ from counterpoise.pipeline.arrays import last_at, run_starts, slices, widened
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.source.parquet_rows import time_spans
 from counterpoise.pipeline.storage.files import is_local, join, local_copy, read_bytes, upload, write_bytes
 
 __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
@@ -77,10 +78,17 @@ class EndsFile:
             lives[topic] = max(lives.get(topic, 0), number)
         return lives
 
-    def ids_at_end(self, ids: Mapping[str, str] | None, until: int | None) -> Mapping[str, str] | None:
-        """`ids`, topic -> id at the end of the recording, without those that may be newer than samples that end at `until`."""
+    def ids_at_end(self, files: CaptureFiles, until: int | None) -> Mapping[str, str] | None:
+        """Topic -> id at the end of a window, as far as it is known; `until`: its end, None or later than all samples: no end.
+
+        A capture has the ids at the end of the recording. If the recording goes on after the window, only a topic that was
+        recreated within the window has an id here (its newest one, which is wrong if it was recreated after the window, too).
+        """
+        spans = (span for file in files.ends for span in time_spans(file, "sampled_at"))
+        if files.topic_ids is None or until is None or not any(span is None or span[1] > until for span in spans):
+            return files.topic_ids
         lives = self.lives_of_topics()
-        return ids if ids is None or until is None else {topic: one for topic, one in ids.items() if lives.get(topic)}
+        return {topic: one for topic, one in files.topic_ids.items() if lives.get(topic)}
 
     def save(self, place: str) -> None:
         """Write the index; the samples stay in their file."""

@@ -15,7 +15,7 @@ from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
 from counterpoise.pipeline.fold.sizing import Sizing
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.modern_fold import NAMES, TARGET_EPOCHS
+from counterpoise.pipeline.history.modern_fold import NAMES
 from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, STEP_COLUMNS, Replay, ReplayFold, as_generation
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
@@ -85,7 +85,7 @@ class GroupState:
         self.replays = ReplayFold(strategies, saved.get("replays"), plans)
         # Time of each generation that is not replayed yet, whether it needs lag, and its row: bytes take a tenth of the memory
         self._queue: list[_Queued] = [(at, needs_lag, row) for at, needs_lag, row in saved.get("queue", ())]
-        self._offset: int = saved.get("offset", NEVER)  # log offset of the last record of a step
+        self._offset: int = saved.get("offset", NEVER)  # log offset of the last step
 
     @property
     def state(self) -> dict[str, Any]:
@@ -116,11 +116,14 @@ class GroupState:
         first offset of each range with missing records, and the first one after it.
         """
         for row in self._with_names(rows, names):
-            if row["record_type"] in (None, *TARGET_EPOCHS):
-                at, before, self._offset = row["log_offset"], self._offset, row["log_offset"]
-                if any(row["log_partition"] == log and first < at and before + 1 < after for log, first, after in gaps):
-                    row = {**row, "after_gap": True}
+            if row["record_type"] != NAMES and any(self._is_behind(gap, row) for gap in gaps):
+                row = {**row, "after_gap": True}
             yield from map(self.add, self.steps.feed(row))
+
+    def _is_behind(self, gap: tuple[int, int, int], row: Row) -> bool:
+        """Whether a range of missing records is between the last step and this record."""
+        log, first, after = gap
+        return bool(row["log_partition"] == log and first < row["log_offset"] and self._offset + 1 < after)
 
     def add(self, step: Row) -> Row:
         """Count a step; returns it as a row of `rebalances`."""
@@ -149,7 +152,7 @@ class GroupState:
 
     def _on_modern_step(self, step: Row) -> None:
         """A step of a KIP-848, share or streams group takes effect."""
-        at = micros(step["log_ts"])
+        at, self._offset = micros(step["log_ts"]), step["log_offset"]
         self._on_step(self._group, step, at)
         self.changes.add_step(step, at, self.timeouts.members)
         if step["group_type"] == EPOCH_TYPE:
@@ -157,7 +160,7 @@ class GroupState:
 
     def _on_classic_step(self, row: Row, step: Row) -> None:
         """A step of a classic group takes effect; its replay uses columns of the step."""
-        at = micros(step["log_ts"])
+        at, self._offset = micros(step["log_ts"]), step["log_offset"]
         self._on_step(self._group, step, at)
         self.changes.add_step(step, at, row["members"] or ())
         self._queue.append(_queued({**row, "step": {name: step.get(name) for name in STEP_COLUMNS}}))

@@ -31,24 +31,14 @@ _UNITS = np.array([[_SECOND], [1.0], [1.0]])
 """Lower bounds of the usual values when they grow: a gap of a second, a record, and a change of the lag by one record."""
 
 
-def next_health(matrix: Float, step: Step) -> tuple[Float, Bool, Points]:
+def next_health(
+    matrix: Float,  # The rows `SHOWN` and `RULED` after the sample before
+    step: Step,  # To the next sample of each of the partitions
+) -> tuple[Float, Bool, Points]:
     """The health after one more sample.
 
-    Parameters
-    ----------
-    matrix : float64
-        The rows `SHOWN` and `RULED` after the sample before.
-    step : Step
-        To the next sample of each of the partitions.
-
-    Returns
-    -------
-    matrix : float64
-        The same rows after the sample.
-    ended : bool
-        Whether the state at the sample before has ended.
-    end : Points
-        The point at which it ended, by the wall clock.
+    Returns the same rows after the sample, whether the state at the sample before has ended, and the point (by the wall clock)
+    at which it ended.
     """
     was, rules, made = Shown.of(matrix[SHOWN]), Ruled.of(matrix[RULED]), np.empty(matrix.shape)
     shown, found = Shown.of(made[SHOWN]), Ruled.of(made[RULED])

@@ -26,25 +26,16 @@ LEVEL, CATCHING, FALLING = range(3)
 _SIGNS = np.array([[1.0], [-1.0]])
 
 
-def follow(was: Ruled, found: Ruled, step: Step, starves: Bool, resumed: Bool, threshold: Float, patience: Float) -> Points:
-    """Follow the lag from one sample to the next.
-
-    Parameters
-    ----------
-    was, found : Ruled
-        Before and after the sample; the trend, its mark and its legs are set in `found`.
-    step : Step
-    starves, resumed : bool
-        Whether the partition waits for an owner that is busy on others, so that the lag rises or falls as it does there; whether
-        the lag before this commit does not count.
-    threshold, patience : float64
-        Records, and microseconds.
-
-    Returns
-    -------
-    turn : Points
-        The begin of the trend, where it is another one than before.
-    """
+def follow(
+    was: Ruled,  # Before the sample
+    found: Ruled,  # After it: the trend, its mark and its legs are set here
+    step: Step,
+    starves: Bool,  # The partition waits for an owner that is busy on others, so the lag rises or falls as it does there
+    resumed: Bool,  # The lag before this commit does not count
+    threshold: Float,  # Records
+    patience: Float,  # Microseconds
+) -> Points:
+    """Follow the lag from one sample to the next; returns the begin of the trend, where it is another one than before."""
     commit, progress = step.commit, step.progress > 0
     at, lag, _ = commit
     value, half = _SIGNS * lag, threshold / 2

@@ -46,15 +46,16 @@ class ClassicFold(ProtocolFold):
         self._sizes: dict[str, int] = {}
 
     def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:
-        """Continue after epoch `generation` of the other protocol."""
+        """Continue after epoch `generation` of the other protocol, with which the first classic record comes again."""
         super().inherit(before, generation, incarnation)
-        self._sizes, self._complete = {topic: len(array) for topic, array in self._owners.items()}, True
+        self._sizes = {topic: len(array) for topic, array in self._owners.items()}
+        self._complete = generation is not None
         self._generation = None if generation is None else generation - 1
 
     def feed(self, row: Row) -> dict[str, Any]:
         """The step of a record, a row of `group_generations` with nested values as lists and dicts."""
         if row["deleted"]:
-            return self._deleted()
+            return self._deleted() | ({"complete": False} if row.get("after_gap") else {})
         generation = int(row["generation"])
         self._begin(generation)
         if not row["members"]:
@@ -139,8 +140,9 @@ class ClassicFold(ProtocolFold):
             sizes |= {topic: max(n, sizes.get(topic, 0)) for topic, n in known.items() if topic in subscribed}
         both = subscribed & {topic for member in self._before for topic in member["topics"] or ()}
         was, is_now = ({topic: n for topic, n in of.items() if topic in both} for of in (known, sizes))
-        why = difference(self._before, members, was, is_now, (self._protocol, row["protocol"]))
-        if not self._before:
+        if self._before:
+            why = difference(self._before, members, was, is_now, (self._protocol, row["protocol"]))
+        else:
             why = difference([], members, {}, {}, (None, None))
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")

@@ -17,7 +17,7 @@ from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, owners_of
 from counterpoise.pipeline.records.place import POLLED
 
-__all__ = ["GROUP_RECORDS", "NAMES", "TARGET_EPOCHS", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
+__all__ = ["GROUP_RECORDS", "NAMES", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
 
 Row = Mapping[str, Any]
 NAMES = -1
@@ -45,8 +45,6 @@ _ROLES: Mapping[int, tuple[str, str]] = {
 }
 GROUP_RECORDS = tuple(kind for kind, (_, role) in _ROLES.items() if role == "epoch")
 """Types of records whose tombstone deletes a group."""
-TARGET_EPOCHS = tuple(kind for kind, (_, role) in _ROLES.items() if role == "target_epoch")
-"""Types of records that end a target assignment, each of which is a step."""
 _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 
 
@@ -134,7 +132,8 @@ class ModernFold(ProtocolFold):
             return
         if self._inherited and not self._before and not self._members and not value.get("classic_member_metadata"):
             # The classic group was empty: the broker has made a new one, whose epochs begin again.
-            self._inherited, self._target_epoch, self.incarnation = False, None, self.incarnation + 1
+            self._inherited, self._target_epoch = False, None
+            self.incarnation += 1
         named, pattern = list(value.get("subscribed_topic_names", ())), value.get("subscribed_topic_regex")
         # The topics that match a pattern are in later records, and change without the member: the pattern itself is compared.
         self._members[row["member_id"]] = {
@@ -210,12 +209,12 @@ class ModernFold(ProtocolFold):
         step["recreated"] = recreated
         # An epoch without its own target has not failed: this target includes its changes.
         step["missed_generations"] = 0
-        if self._target_epoch is not None and epoch > self._target_epoch + 1:
-            step["detail"] = joined_text(step["detail"], f"epochs {self._target_epoch + 1} to {epoch} at once")
         step["complete"] = self._target_epoch is not None or epoch <= 2
         self._older_records_missing = not step["complete"]
         if row.get("log_partition") == POLLED or row.get("after_gap"):
             step |= {"complete": False, "missed_generations": None}
+        elif self._target_epoch is not None and epoch > self._target_epoch + 1:
+            step["detail"] = joined_text(step["detail"], f"epochs {self._target_epoch + 1} to {epoch} at once")
         self._add_assignment(step, members)
         self.unfinished = step
         self._before, self._owners, self._target_epoch = members, now, epoch
@@ -270,7 +269,7 @@ class ModernFold(ProtocolFold):
         finished = self.close()
         why = Difference(left=sorted(self._members), detail="the group was deleted or expired")
         step = self._step(row, "deleted", why)
-        step |= {"generation": self._epoch, "complete": self._epoch is not None}
+        step |= {"generation": self._epoch, "complete": self._epoch is not None and not row.get("after_gap")}
         self._reset()
         self._ended = True
         return [*finished, step]

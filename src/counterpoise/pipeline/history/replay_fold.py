@@ -40,6 +40,7 @@ BY_LAG = ("lag", "lag-sticky")
 """Strategies that need lag."""
 STEP_COLUMNS = ("incarnation", "kind", "protocol_kind")
 """The columns of a step that a replay of its generation needs."""
+_ROUNDS = ("rebalance", "cooperative_followup")
 
 Row = Mapping[str, Any]
 
@@ -123,7 +124,7 @@ class ReplayFold:
             return
         # The broker keeps the assignment when the protocol changes: it is no plan of a strategy.
         migrated, self._migrated = self._migrated, False
-        if step["kind"] in ("rebalance", "cooperative_followup") and replayable(row) and not migrated:
+        if step["kind"] in _ROUNDS and replayable(row) and not migrated:
             ahead = following if following is not None and following["members"] and replayable(following) else None
             inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
             yield from _generation(row, step, inputs, self._names, self._past, self._plans)
@@ -134,8 +135,10 @@ def _is_migrated(row: Row, following: Row | None) -> bool:
     """Whether the group continues under the other protocol: in the same batch of the log."""
     if following is None or not row["deleted"] or following["deleted"]:
         return False
-    changes = (row["step"]["protocol_kind"] == "server") != (following["step"]["protocol_kind"] == "server")
-    return changes and bool(row["log_ts"] == following["log_ts"])
+    now, then = row["step"], following["step"]
+    changes = (now["protocol_kind"] == "server") != (then["protocol_kind"] == "server")
+    # An empty group becomes a new group, of which the broker keeps nothing.
+    return changes and bool(row["log_ts"] == following["log_ts"] and now["incarnation"] == then["incarnation"])
 
 
 def _generation(

@@ -95,7 +95,8 @@ class StepsFold:
         if self._deletion is not None:
             if _is_migrated(self._deletion, row, is_modern):
                 self._deletion |= _MIGRATED[is_modern]
-                following.inherit(self._handover, self._deletion["generation"], self._deletion["incarnation"])
+                generation = self._deletion["generation"] if self._deletion["complete"] else None
+                following.inherit(self._handover, generation, self._deletion["incarnation"])
             elif is_modern != (self._deletion["group_type"] != "classic"):
                 following.end(self._deletion["incarnation"])
             finished.append(self._deletion)

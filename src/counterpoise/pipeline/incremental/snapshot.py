@@ -66,8 +66,9 @@ def watermark_of(ends: EndsFile, positions: Mapping[str, int], newest: int | Non
         times = [one for one in (before, None if newest is None else newest - _DELAY) if one is not None]
         return max(times, default=None)
     rows, first_missing, sampled = ends.rows(), NEVER, False
+    recorded = str(POLLED) not in positions
     for at, (topic, partition) in enumerate(ends.logs):
-        if topic == OFFSETS_TOPIC and str(POLLED) not in positions:
+        if topic == OFFSETS_TOPIC and recorded:
             sampled = True
             mine = rows[ends.first[at] : ends.first[at] + ends.count[at]]
             beyond = np.flatnonzero(mine[:, END] > positions.get(str(partition), 0))

@@ -37,7 +37,8 @@ class AuditScope:
     Raises
     ------
     OptionError
-        One text as patterns, an empty pattern or window, a time without a zone, an unknown reset, or a headroom not in 0 to 10.
+        The patterns are one text, a pattern or the window is empty, a time has no zone, the policy is unknown, or the headroom
+        is not in 0 to 10.
     """
 
     groups: tuple[str, ...] = ()
@@ -54,9 +55,9 @@ class AuditScope:
                 raise OptionError(f"{name}: expected a tuple of patterns, got one text: give ({patterns!r},)")
             if "" in patterns:
                 raise OptionError(f"{name}: an empty pattern (an unset variable?) matches nothing; leave it out")
-        for name in ("since", "until"):
-            if (at := getattr(self, name)) is not None and getattr(at, "tzinfo", None) is None:
-                raise OptionError(f"{name} {at}: expected a datetime with a time zone: datetime(2026, 11, 21, tzinfo=UTC)")
+        for name, at in (("since", self.since), ("until", self.until)):
+            if at is not None and getattr(at, "tzinfo", None) is None:
+                raise OptionError(f"{name} {at}: expected a datetime with a time zone, as in datetime(2026, 11, 21, tzinfo=UTC)")
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise OptionError(
                 f"from {self.since.isoformat()} to {self.until.isoformat()} is no window: the first must be earlier"

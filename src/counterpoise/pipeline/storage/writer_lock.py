@@ -103,11 +103,13 @@ class WriterLock:
             file = (Path(self._folder) / "lock").open("w")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):  # NFS says the latter of a lock that somebody has
+                file.close()
+                return False
             except OSError as error:
                 file.close()
-                if isinstance(error, BlockingIOError):
-                    return False
-                raise
+                reason = error.strerror or error
+                raise CaptureError(f"{self._folder}: no lock ({reason}); give a folder whose file system has locks") from None
         self._file = file
         return True
 

@@ -58,11 +58,11 @@ class Sheet {
     return known === "" ? -1 : Number(known ?? Sheet.number(Sheet.text(cell)));
   }
 
-  // A number as the page writes it: 1,234; 12.3 k; 2 of 3; 1 min 30 s; -1 if there is none.
+  // A number as the page writes it: 1,234; 12.3 k; 2 of 3; 5 min 20 s; -1 if there is none.
   static number(text) {
     const parts = [...text.replace(/,/g, "").matchAll(/(\d[\d.]*)(?: (ms|s|min|h|d|k|M|G|T)\b)?/g)];
-    const whole = parts.some(([, , unit]) => unit) ? parts : parts.slice(0, 1);
-    return parts.length ? whole.reduce((sum, [, digits, unit]) => sum + digits * (UNITS[unit] || 1), 0) : -1;
+    const counted = parts.some(([, , unit]) => unit) ? parts : parts.slice(0, 1);
+    return parts.length ? counted.reduce((sum, [, digits, unit]) => sum + digits * (UNITS[unit] || 1), 0) : -1;
   }
 
   static text(cell) {
