@@ -139,11 +139,9 @@ def _export(about: Row, queries: Assignments, start: Mapping[Partition, int], be
     if dropped := read - start.keys():
         gone = partition_list(dict(by_topic(dropped)))
         notes.append(f"{len(dropped)} partitions of the previous export are not in the plan, so no query reads them: {gone}")
-    stopped = sorted(set(before) - set(queries))
-    if stopped:
+    if stopped := sorted(set(before) - set(queries)):
         notes.append(f"no longer needed: {', '.join(stopped)}")
-    idle = [name for name, share in queries.items() if not share]
-    if idle:
+    if idle := [name for name, share in queries.items() if not share]:
         notes.append(f"no partition is left for {', '.join(idle)}: do not start them (more queries than partitions)")
     had = {one: name for name, held in before.items() for one in pairs(held.items())}
     stays = [had[one] == name for name, held in queries.items() for one in pairs(held.items()) if one in had]

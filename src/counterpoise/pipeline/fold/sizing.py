@@ -114,8 +114,6 @@ def _add_capacity(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Wi
     behind = (two.committed < one.end) & (consumed > 0)
     order = np.lexsort((windows.begin, windows.end, one.owner, windows.group))
     starts = run_starts(*(column[order] for column in (windows.group, one.owner, windows.end, windows.begin)))
-    if not len(starts):
-        return
     first = order[starts]
     length = windows.end[first] - windows.begin[first]
     total, produced = (np.add.reduceat(each[order], starts) for each in (consumed, windows.produced))
