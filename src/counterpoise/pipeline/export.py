@@ -21,6 +21,7 @@ from counterpoise.snapshot.checks import counts_of
 from counterpoise.snapshot.group import Group, Member
 from counterpoise.snapshot.json_text import decoded, fitted, shown, text_of
 from counterpoise.snapshot.names import Offsets, partition_list
+from counterpoise.snapshot.parts import Index
 from counterpoise.snapshot.plan import PLAN_ADVICE
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 from counterpoise.wire.consumer_protocol import Partition
@@ -120,10 +121,9 @@ def export_written(
                 raise OptionError(f"{path}: {topic}-{partition} is given to {other} and to {name}; each partition goes to one")
     start = dict.fromkeys(owners, EARLIEST)
     notes = _reach(start, reached or {})
-    before = previous or {}
     group = value.get("group") if isinstance(plan, WrittenPlan) and isinstance(value, dict) else None
     about = {"group": group, "cluster": None, "strategy": strategy, "at": None}
-    return _export(about, queries, start, before, notes)
+    return _export(about, queries, start, previous or {}, notes)
 
 
 def _no_export(path: Path, value: object) -> None:
@@ -163,7 +163,7 @@ def read_previous(path: Path) -> Assignments:
     text = text_of(path.read_bytes, path, OptionError)
     try:
         value = decoded(text, expected)
-        return fitted(value.get("plan") if isinstance(value, dict) else None, dict[str, dict[str, list[int]]], "plan", expected)
+        return fitted(value.get("plan") if isinstance(value, dict) else None, dict[str, dict[str, list[Index]]], "plan", expected)
     except SnapshotError as error:
         raise OptionError(f"{path}: {error}") from None
 
