@@ -211,10 +211,12 @@ def test_wrong_use_gets_one_line(audited: Path, tmp_path: Path) -> None:
     for queries in (0, 10**11):
         with pytest.raises(OptionError, match=f"{queries} queries: 1 to 10000 are expected"):
             export_plan(audited, "g", "sticky", queries)
-    (tmp_path / "plan.json").write_text("[]", encoding="utf-8")
-    result = run(audited, "--group", "g", "--queries", 2, "--previous", tmp_path / "plan.json")
-    assert result.exit_code == 2
-    assert "an export in JSON is expected" in result.stderr
+    for text, where in (("[]", "plan: "), ('{"plan": {"query-0": {"t": [-1]}}}', "plan.query-0.t[0]: ")):
+        (tmp_path / "plan.json").write_text(text, encoding="utf-8")
+        result = run(audited, "--group", "g", "--queries", 2, "--previous", tmp_path / "plan.json")
+        assert result.exit_code == 2
+        assert f"plan.json: {where}" in result.stderr
+        assert "an export in JSON is expected" in result.stderr
 
 
 @pytest.mark.parametrize(

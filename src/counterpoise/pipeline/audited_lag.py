@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,13 +36,11 @@ class AuditedLag:
         """The number of these partitions with an unknown lag, which `of` returns as 0."""
         return sum(int(np.count_nonzero(lag < 0)) for _, lag in self._fitted(topics))
 
-    def _fitted(self, topics: Mapping[str, int]) -> list[tuple[str, npt.NDArray[np.int64]]]:
-        fitted = []
+    def _fitted(self, topics: Mapping[str, int]) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
         for topic, partitions in topics.items():
             lag, have = np.full(partitions, _UNKNOWN, np.int64), self.known.get(topic, np.empty(0, np.int64))[:partitions]
             lag[: len(have)] = have
-            fitted.append((topic, lag))
-        return fitted
+            yield topic, lag
 
 
 def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, cluster: str | None = None) -> AuditedLag:

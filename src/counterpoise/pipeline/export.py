@@ -21,6 +21,7 @@ from counterpoise.snapshot.checks import counts_of
 from counterpoise.snapshot.group import Group, Member
 from counterpoise.snapshot.json_text import decoded, fitted, shown, text_of
 from counterpoise.snapshot.names import Offsets, partition_list
+from counterpoise.snapshot.parts import Index
 from counterpoise.snapshot.plan import PLAN_ADVICE
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 from counterpoise.wire.consumer_protocol import Partition
@@ -120,10 +121,9 @@ def export_written(
                 raise OptionError(f"{path}: {topic}-{partition} is given to {other} and to {name}; each partition goes to one")
     start = dict.fromkeys(owners, EARLIEST)
     notes = _reach(start, reached or {})
-    before = previous or {}
     group = value.get("group") if isinstance(plan, WrittenPlan) and isinstance(value, dict) else None
     about = {"group": group, "cluster": None, "strategy": strategy, "at": None}
-    return _export(about, queries, start, before, notes)
+    return _export(about, queries, start, previous or {}, notes)
 
 
 def _no_export(path: Path, value: object) -> None:
@@ -139,11 +139,9 @@ def _export(about: Row, queries: Assignments, start: Mapping[Partition, int], be
     if dropped := read - start.keys():
         gone = partition_list(dict(by_topic(dropped)))
         notes.append(f"{len(dropped)} partitions of the previous export are not in the plan, so no query reads them: {gone}")
-    stopped = sorted(set(before) - set(queries))
-    if stopped:
+    if stopped := sorted(set(before) - set(queries)):
         notes.append(f"no longer needed: {', '.join(stopped)}")
-    idle = [name for name, share in queries.items() if not share]
-    if idle:
+    if idle := [name for name, share in queries.items() if not share]:
         notes.append(f"no partition is left for {', '.join(idle)}: do not start them (more queries than partitions)")
     had = {one: name for name, held in before.items() for one in pairs(held.items())}
     stays = [had[one] == name for name, held in queries.items() for one in pairs(held.items()) if one in had]
@@ -165,7 +163,7 @@ def read_previous(path: Path) -> Assignments:
     text = text_of(path.read_bytes, path, OptionError)
     try:
         value = decoded(text, expected)
-        return fitted(value.get("plan") if isinstance(value, dict) else None, dict[str, dict[str, list[int]]], "plan", expected)
+        return fitted(value.get("plan") if isinstance(value, dict) else None, dict[str, dict[str, list[Index]]], "plan", expected)
     except SnapshotError as error:
         raise OptionError(f"{path}: {error}") from None
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from counterpoise.model.problem import MOST_CAPACITY
 
-__all__ = ["JoinedPart", "Lags", "LeadLine", "LeadRequest", "Member", "Parts", "Topic", "Topics"]
+__all__ = ["Index", "JoinedPart", "Lags", "LeadLine", "LeadRequest", "Member", "Parts", "Topic", "Topics"]
 
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Capacity = Annotated[int, Meta(ge=1, le=MOST_CAPACITY)]

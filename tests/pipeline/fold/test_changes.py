@@ -140,6 +140,21 @@ def test_stops_lag_and_time_without_members_count_for_the_era_they_fall_into() -
     assert row["before"]["rebalances_per_day"] == pytest.approx(2 * 2.4)
 
 
+def test_lag_that_grows_while_a_group_has_no_members_belongs_to_no_era() -> None:
+    """Nobody runs the group from hour 2 to 6, and from hour 20 on; a sample every hour."""
+    hours, empty = np.arange(24), step(0, kind="emptied")
+    lag = np.where((hours >= 20) | ((hours >= 2) & (hours < 6)), 9_000, 10)
+    steps = [(0, step()), (2 * HOUR, empty), (3 * HOUR, empty), (6 * HOUR, step()), (12 * HOUR, step(8)), (20 * HOUR, empty)]
+    found = changes(*steps)
+    for some in np.split(hours, [4, 9, 22]):
+        found = Changes(decode_state(encode_state(found.state)))
+        found.add_lag(some * HOUR, lag[some])
+        found.forget(int(some[-1]) * HOUR)
+    (row,) = change_rows(found, "g", END)
+    assert [(row[side]["samples"], row[side]["lag_peak"]) for side in ("before", "after")] == [(8, 10), (7, 10)]
+    assert found.state["empty"] == [20 * HOUR], "what is over is forgotten"
+
+
 def test_rates_need_an_hour_and_unknown_stops_are_not_none() -> None:
     (row,) = rows((0, step()), (30 * MINUTE, step(8)), until=3 * HOUR)
     assert row["before"]["rebalances_per_day"] is None

@@ -190,6 +190,7 @@ class Bucket:
             self._add_replays(rows)
             for group in self.groups.values():
                 group.timeouts.count_final(until)
+                group.changes.forget(until)
             parts.compact(watermarks, until)
         return stops
 

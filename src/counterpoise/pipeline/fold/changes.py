@@ -149,25 +149,27 @@ class Changes:
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}
         self._eras = [_Eras(of) for of in saved.get("eras", (None, None))]  # by configuration, and by size
-        self._empty_since: int | None = saved.get("empty_since")
+        # When the group lost its members and when it had some again, in turn, from the last sample on
+        self._empty: list[int] = saved.get("empty", [])
 
     @property
     def state(self) -> dict[str, Any]:
         """The state, for `fold_state.encode_state`."""
-        return {"eras": list(map(vars, self._eras)), "empty_since": self._empty_since}
+        return {"eras": list(map(vars, self._eras)), "empty": self._empty}
 
     def add_step(self, step: Mapping[str, Any], at: int, members: Iterable[Mapping[str, Any]]) -> None:
         """Add a step when its record is read, at a time in microseconds.
 
         `members` have what a configuration is made of: ``rebalance_timeout_ms``, ``session_timeout_ms``, ``library``.
         """
+        is_empty = len(self._empty) % 2 == 1
         if not step["n_members"]:
-            self._empty_since = at if self._empty_since is None else self._empty_since
+            self._empty += [] if is_empty else [at]
             return
-        if self._empty_since is not None:
+        if is_empty:
             for one in self._eras:
-                one.add_empty(at - self._empty_since)
-            self._empty_since = None
+                one.add_empty(at - self._empty[-1])
+            self._empty.append(at)
         counts = int(step["kind"] == "rebalance"), step.get("n_moved") or 0
         for eras, state in zip(self._eras, (_configuration(step, members), {"members": str(step["n_members"])}), strict=True):
             eras.add(at, state, *counts)
@@ -180,18 +182,26 @@ class Changes:
                 era.stopped += int(stopped[mine].sum())
 
     def add_lag(self, times: Int64, lag: Int64) -> None:
-        """Add the lag of the group at samples, ascending."""
-        for eras in self._eras:
+        """Add the lag of the group at samples, ascending; without members it belongs to no era."""
+        if self._empty:
+            present = np.searchsorted(np.array(self._empty, np.int64), times, "right") % 2 == 0
+            times, lag = times[present], lag[present]
+        for eras in self._eras if len(times) else ():
             for era, mine in eras.parts(times):
                 values = lag[mine]
                 era.samples, era.lag = era.samples + len(values), era.lag + int(values.sum())
                 era.lag_peak = max(era.lag_peak, int(values.max()))
 
+    def forget(self, until: int) -> None:
+        """Drop times without members that are over at a time; samples up to then have been added."""
+        over = np.searchsorted(np.array(self._empty, np.int64), until, "right")
+        self._empty = self._empty[int(over) // 2 * 2 :]
+
     def pairs(self, until: int) -> Iterator[tuple[Era, Era]]:
         """Eras that follow each other, as if no record followed `until`; the group cannot be continued."""
         for eras in self._eras:
-            if self._empty_since is not None:
-                eras.add_empty(until - self._empty_since)
+            if len(self._empty) % 2:
+                eras.add_empty(until - self._empty[-1])
             eras.settle(until)
             yield from pairwise(eras.settled)
 
@@ -227,9 +237,8 @@ def add_lag(of: Mapping[str, Changes], parts: PartitionStates, rows: Samples) ->
     group, time = parts.keys.group[rows.key[known]], rows.time[known]
     order = np.lexsort((time, group))
     starts = run_starts(group[order], time[order])
-    if len(starts):
-        first = order[starts]
-        _add(of, parts, group[first], time[first], np.add.reduceat(rows.lag[known][order], starts), "add_lag")
+    first = order[starts]
+    _add(of, parts, group[first], time[first], np.add.reduceat(rows.lag[known][order], starts), "add_lag")
 
 
 def _add(of: Mapping[str, Changes], parts: PartitionStates, group: Int64, time: Int64, value: Int64, how: str) -> None:

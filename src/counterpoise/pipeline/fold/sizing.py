@@ -48,17 +48,18 @@ class Sizing:
     windows: int = 0  # Windows of members that were behind
 
     def end_period(self, begin: int, end: int, records: int) -> bool:
-        """Count a period that has ended, and keep it if it is the busiest one of at least five minutes; return whether it is."""
+        """Count a period that has ended, and keep it if it is the busiest one; return whether it is."""
         self.recorded += max(end - max(begin, self.until), 0)
         self.until = max(self.until, end)
-        busier = 2 * (end - begin) >= _PERIOD and (self.busiest is None or _rate(begin, end, records) > _rate(*self.busiest))
+        busier = self.busiest is None or _rank(begin, end, records) > _rank(*self.busiest)
         if busier:
             self.busiest = [begin, end, records]
         return busier
 
 
-def _rate(begin: int, end: int, records: int) -> float:
-    return records * _SECOND / max(end - begin, 1)
+def _rank(begin: int, end: int, records: int) -> tuple[bool, float]:
+    """Whether a period has at least five minutes, which counts more, and its rate."""
+    return 2 * (end - begin) >= _PERIOD, records * _SECOND / max(end - begin, 1)
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,6 @@ def _add_capacity(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Wi
     behind = (two.committed < one.end) & (consumed > 0)
     order = np.lexsort((windows.begin, windows.end, one.owner, windows.group))
     starts = run_starts(*(column[order] for column in (windows.group, one.owner, windows.end, windows.begin)))
-    if not len(starts):
-        return
     first = order[starts]
     length = windows.end[first] - windows.begin[first]
     total, produced = (np.add.reduceat(each[order], starts) for each in (consumed, windows.produced))
@@ -190,9 +189,8 @@ def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int 
     if of.open is None or not len(mine):
         return {}
     mine = np.array(sorted(mine.tolist(), key=lambda at: (topics[keys.topic[at]], keys.partition[at])), np.int64)
-    is_open = of.end_period(*of.open[1:]) or of.busiest is None
-    begin, end, records = of.open[1:] if is_open or of.busiest is None else of.busiest
-    loads = (keys.produced if is_open else keys.busiest)[mine]
+    loads = (keys.produced if of.end_period(*of.open[1:]) else keys.busiest)[mine]
+    begin, end, records = of.busiest or of.open[1:]
     per_second = _SECOND / max(end - begin, 1)
     capacity = max(of.sustained, of.seen)
     worst = sorted(zip((-loads).tolist(), range(len(mine)), strict=True))[:_NAMED]

@@ -169,8 +169,6 @@ def _commits_by_span(parts: PartitionStates) -> _CommitsBySpan:
     is_step = order < len(spans)
     new = is_step | first_of_runs(key)
     starts = np.flatnonzero(new)
-    if not len(starts):
-        return _CommitsBySpan.empty()
     at: Int64 = np.where(is_step[starts], order[starts], -1)
     zeros = np.zeros(len(spans), np.int64)
     count = np.concatenate((zeros, live.live))[order]
@@ -192,8 +190,6 @@ def _commits_by_span(parts: PartitionStates) -> _CommitsBySpan:
 
 def _of_owners(by_span: _CommitsBySpan, group: Int64, step: Int64, owner: Int64) -> tuple[Int64, Int64, Float]:
     """For each span the first commit, the last one and the smallest mean gap over all spans of the same group, step and owner."""
-    if not len(group):
-        return by_span.first, by_span.last, by_span.gap
     order = np.lexsort((owner, step, group))
     new = first_of_runs(group[order], step[order], owner[order])
     starts = np.flatnonzero(new)
