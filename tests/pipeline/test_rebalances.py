@@ -539,6 +539,19 @@ def test_a_streams_group_is_listed_with_its_epochs_and_settles_by_its_own_number
     assert (row["group_type"], row["state"], row["generation_now"], row["rebalances"]) == ("streams", "deleted", 3, 2)
 
 
+def test_a_streams_group_whose_first_target_waits_for_more_members_is_complete() -> None:
+    """The broker waits `group.streams.initial.rebalance.delay.ms`, and each member that joins meanwhile is a new epoch."""
+    joins = [
+        row
+        for at, name in enumerate(("m1", "m2", "m3"))
+        for row in (modern(19, streams_member(name), name), modern(17, json.dumps({"epoch": 2 + at})))
+    ]
+    target = modern(21, tasks(0), "m1"), modern(20, json.dumps({"assignment_epoch": 4}))
+    assert [(step["joined"], step["complete"]) for step in steps(*joins, *target)] == [(["m1", "m2", "m3"], True)]
+    compacted = [row for row in joins if row["record_type"] == 19] + joins[-1:]
+    assert [(step["joined"], step["complete"]) for step in steps(*compacted, *target)] == [(["m1", "m2", "m3"], False)]
+
+
 def test_a_streams_group_grows_with_what_it_reads_though_its_members_do_not_say_what_that_is() -> None:
     seen = steps(
         modern(19, streams_member("m1"), "m1"),

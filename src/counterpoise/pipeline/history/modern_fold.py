@@ -62,6 +62,7 @@ class ModernFold(ProtocolFold):
         super()._reset()
         self._type = "consumer"
         self._epoch: int | None = None
+        self._from_start = False  # one of the group's first two epochs is recorded
         self._members: dict[str, dict[str, Any]] = {}
         self._targets: dict[str, list[dict[str, Any]]] = {}
         self._target_ids: dict[str, list[str]] = {}
@@ -112,6 +113,7 @@ class ModernFold(ProtocolFold):
 
     def _on_epoch(self, _row: Row, value: Any) -> None:
         self._epoch = value["epoch"]
+        self._from_start |= value["epoch"] <= 2
 
     def _on_topics(self, _row: Row, value: Any) -> None:
         for field in ("topics", "initializing_topics", "initialized_topics"):
@@ -209,7 +211,7 @@ class ModernFold(ProtocolFold):
         step["recreated"] = recreated
         # An epoch without its own target has not failed: this target includes its changes.
         step["missed_generations"] = 0
-        step["complete"] = self._target_epoch is not None or epoch <= 2
+        step["complete"] = self._target_epoch is not None or self._from_start or epoch <= 2
         self._older_records_missing = not step["complete"]
         if row.get("log_partition") == POLLED or row.get("after_gap"):
             step |= {"complete": False, "missed_generations": None}
