@@ -539,6 +539,50 @@ def test_a_streams_group_is_listed_with_its_epochs_and_settles_by_its_own_number
     assert (row["group_type"], row["state"], row["generation_now"], row["rebalances"]) == ("streams", "deleted", 3, 2)
 
 
+def test_a_streams_group_whose_first_target_waits_for_more_members_is_complete() -> None:
+    """The broker waits `group.streams.initial.rebalance.delay.ms`, and each member that joins meanwhile is a new epoch."""
+    joins = [
+        row
+        for at, name in enumerate(("m1", "m2", "m3"))
+        for row in (modern(19, streams_member(name), name), modern(17, json.dumps({"epoch": 2 + at})))
+    ]
+    target = modern(21, tasks(0), "m1"), modern(20, json.dumps({"assignment_epoch": 4}))
+    assert [(step["joined"], step["complete"]) for step in steps(*joins, *target)] == [(["m1", "m2", "m3"], True)]
+    compacted = [row for row in joins if row["record_type"] == 19] + joins[-1:]
+    assert [(step["joined"], step["complete"]) for step in steps(*compacted, *target)] == [(["m1", "m2", "m3"], False)]
+
+
+@pytest.mark.parametrize(("seconds", "kind"), [(9, "migrated"), (60, "deleted")])
+def test_a_group_begins_a_new_incarnation_when_it_changes_to_the_streams_protocol_and_back(seconds: float, kind: str) -> None:
+    """The broker deletes a Streams group with one more tombstone behind that of the group, its topology's."""
+    seen = steps(
+        created(),
+        generation(7, member("a-1", ALL)),
+        generation(8),
+        tombstone(seconds=5),
+        modern(19, streams_member("m1"), "m1", seconds=5),
+        modern(23, json.dumps({"epoch": 0, "subtopologies": []}), seconds=5),
+        modern(17, json.dumps({"epoch": 2}), seconds=5),
+        modern(21, tasks(0), "m1", seconds=8),
+        modern(20, json.dumps({"assignment_epoch": 2}), seconds=8),
+        modern(19, None, "m1", seconds=8),
+        modern(17, json.dumps({"epoch": 3}), seconds=8),
+        *(modern(record_type, None, seconds=9) for record_type in (20, 17, 23)),
+        generation(0, seconds=seconds, protocol_type=""),
+    )
+    assert [(step["kind"], step["generation"], step["incarnation"]) for step in seen] == [
+        ("created", 0, 0),
+        ("rebalance", 7, 0),
+        ("emptied", 8, 0),
+        ("migrated", 8, 0),
+        ("rebalance", 2, 1),
+        ("emptied", 3, 1),
+        (kind, 3, 1),
+        ("created", 0, 2),
+    ]
+    assert seen[3]["detail"] == "the group was upgraded to the streams protocol"
+
+
 def test_a_streams_group_grows_with_what_it_reads_though_its_members_do_not_say_what_that_is() -> None:
     seen = steps(
         modern(19, streams_member("m1"), "m1"),

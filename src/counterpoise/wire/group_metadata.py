@@ -41,7 +41,6 @@ class GroupMetadata:
     unreadable: Bool  # bool[M]: the member's user data mattered and could not be read: no history
     unknown_claims: int  # Partitions claimed whose topic the index does not have
     # Members whose subscription cannot be read, ascending; they have no subscription and no claim
-    # above
     errors: tuple[tuple[int, WireError], ...]
 
 

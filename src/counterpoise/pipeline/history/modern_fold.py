@@ -17,13 +17,13 @@ from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, owners_of
 from counterpoise.pipeline.records.place import POLLED
 
-__all__ = ["GROUP_RECORDS", "NAMES", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
+__all__ = ["GROUP_RECORDS", "NAMES", "ROLES", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
 
 Row = Mapping[str, Any]
 NAMES = -1
 """Record type of the first row of a group: topic id -> name, as JSON."""
 
-_ROLES: Mapping[int, tuple[str, str]] = {
+ROLES: Mapping[int, tuple[str, str]] = {
     3: ("consumer", "epoch"),
     4: ("consumer", "topics"),
     5: ("consumer", "member"),
@@ -43,7 +43,8 @@ _ROLES: Mapping[int, tuple[str, str]] = {
     21: ("streams", "target"),
     22: ("streams", "current"),
 }
-GROUP_RECORDS = tuple(kind for kind, (_, role) in _ROLES.items() if role == "epoch")
+"""Record type -> group type, and what the fold does with the record; others are left out."""
+GROUP_RECORDS = tuple(kind for kind, (_, role) in ROLES.items() if role == "epoch")
 """Types of records whose tombstone deletes a group."""
 _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 
@@ -62,6 +63,7 @@ class ModernFold(ProtocolFold):
         super()._reset()
         self._type = "consumer"
         self._epoch: int | None = None
+        self._from_start = False  # one of the group's first two epochs is recorded
         self._members: dict[str, dict[str, Any]] = {}
         self._targets: dict[str, list[dict[str, Any]]] = {}
         self._target_ids: dict[str, list[str]] = {}
@@ -88,9 +90,7 @@ class ModernFold(ProtocolFold):
         if kind == NAMES:
             self._names.update(value)
             return []
-        group_type, role = _ROLES.get(kind, ("", ""))
-        if not role:
-            return []
+        group_type, role = ROLES[kind]
         if self._ended and not row["deleted"]:
             self.incarnation += 1
             self._ended = False
@@ -112,6 +112,7 @@ class ModernFold(ProtocolFold):
 
     def _on_epoch(self, _row: Row, value: Any) -> None:
         self._epoch = value["epoch"]
+        self._from_start |= value["epoch"] <= 2
 
     def _on_topics(self, _row: Row, value: Any) -> None:
         for field in ("topics", "initializing_topics", "initialized_topics"):
@@ -209,7 +210,7 @@ class ModernFold(ProtocolFold):
         step["recreated"] = recreated
         # An epoch without its own target has not failed: this target includes its changes.
         step["missed_generations"] = 0
-        step["complete"] = self._target_epoch is not None or epoch <= 2
+        step["complete"] = self._target_epoch is not None or self._from_start or epoch <= 2
         self._older_records_missing = not step["complete"]
         if row.get("log_partition") == POLLED or row.get("after_gap"):
             step |= {"complete": False, "missed_generations": None}

@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
-from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ModernFold
+from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ROLES, ModernFold
 from counterpoise.pipeline.records.group_records import portions
 from counterpoise.pipeline.schemas import REBALANCES
 
@@ -90,11 +90,14 @@ class StepsFold:
         if row["record_type"] == NAMES:
             return self._modern.feed(row)
         is_modern = row["record_type"] is not None
+        if is_modern and row["record_type"] not in ROLES:
+            return []  # Such as the topology of a Streams group, whose tombstone follows the group's.
         finished = [] if is_modern else self._modern.close()
         following: ClassicFold | ModernFold = self._modern if is_modern else self._classic
         if self._deletion is not None:
             if _is_migrated(self._deletion, row, is_modern):
-                self._deletion |= _MIGRATED[is_modern]
+                to = f"upgraded to the {ROLES[row['record_type']][0]}" if is_modern else "downgraded to the classic"
+                self._deletion |= {"kind": "migrated", "cause": "protocol", "left": [], "detail": f"the group was {to} protocol"}
                 generation = self._deletion["generation"] if self._deletion["complete"] else None
                 following.inherit(self._handover, generation, self._deletion["incarnation"])
             elif is_modern != (self._deletion["group_type"] != "classic"):
@@ -126,10 +129,6 @@ class StepsFold:
 
 _OF_GROUP = (None, *GROUP_RECORDS)
 """Types of records whose tombstone ends the group; None: classic."""
-_MIGRATED: dict[bool, dict[str, Any]] = {
-    to_modern: {"kind": "migrated", "cause": "protocol", "left": [], "detail": f"the group was {words}"}
-    for to_modern, words in ((True, "upgraded to the consumer protocol"), (False, "downgraded to the classic protocol"))
-}
 
 
 def _is_migrated(step: Mapping[str, Any], following: Mapping[str, Any], to_modern: bool) -> bool:
