@@ -18,6 +18,7 @@ from counterpoise.cli import doctor_command
 from counterpoise.cli.app import app
 from counterpoise.errors import HostError, MissingExtraError
 from counterpoise.extras import pip_install
+from counterpoise.pipeline.capture import cluster
 
 Checks = dict[str, dict[str, Any]]
 
@@ -115,6 +116,20 @@ def test_a_cluster_that_does_not_answer_is_missing_and_nothing_else_is_asked() -
     assert (code, list(checks)[-1], checks["cluster"]["ok"]) == (1, "cluster", False)
     assert "127.0.0.1:1 does not answer" in checks["cluster"]["found"]
     assert checks["cluster"]["to_do"] == "check the address, the listener and its security"
+
+
+def test_a_partition_of_the_offsets_topic_without_a_leader_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster leaves it out of its answers: it is named, and the checks after it are made."""
+    known = {(cluster.OFFSETS_TOPIC, index): 7 for index in range(3)}
+    monkeypatch.setattr(cluster.Cluster, "cluster_id", "c")
+    monkeypatch.setattr(cluster.Cluster, "partitions", lambda *_: list(known))
+    monkeypatch.setattr(cluster.Cluster, "offsets", lambda *_: {one: at for one, at in known.items() if one[1] != 1})
+    monkeypatch.setattr(cluster.Cluster, "topics", lambda _: {"t": {}})
+    code, checks = doctor("--bootstrap-server", "127.0.0.1:1")
+    assert (code, checks["cluster"]["ok"], checks["topics"]["ok"]) == (1, True, True)
+    mine = checks[cluster.OFFSETS_TOPIC]
+    assert mine["found"] == "__consumer_offsets: partition 1 has no leader, so its groups cannot be recorded"
+    assert mine["to_do"].startswith("try again when it has one (kafka-topics --describe")
 
 
 def test_the_table_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

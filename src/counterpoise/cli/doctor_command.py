@@ -155,7 +155,7 @@ def _enough(what: str, free: float, least: float, found: str, otherwise: str) ->
 
 def _cluster(bootstrap: str | None, config: Path | None) -> Iterator[Check]:
     """Reachable, and the rights of capture: on the offsets topic, and on the topics whose log ends are sampled."""
-    from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster
+    from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, check_leaders
     from counterpoise.pipeline.capture.fetch import read_range
 
     settings = cluster_settings(bootstrap, config)
@@ -170,6 +170,7 @@ def _cluster(bootstrap: str | None, config: Path | None) -> Iterator[Check]:
     def read() -> int:
         partitions = cluster.partitions([OFFSETS_TOPIC])
         start, end = cluster.offsets(partitions, "start"), cluster.offsets(partitions, "stable")
+        check_leaders(partitions, start, end, lost="groups cannot be recorded")
         filled = [one for one in partitions if end[one] > start[one]]
         return sum(len(batch) for one in filled[:1] for batch in read_range(settings, one, end[one] - 1, end[one], lenient=True))
 

@@ -6,14 +6,14 @@ partition, and is never taken for a lag of zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from counterpoise.clients.member_side import by_topic
 from counterpoise.errors import MissingExtraError, OptionError, SourceError
 from counterpoise.extras import pip_install
-from counterpoise.model.lag import PartitionLag, partition_lag
+from counterpoise.model.lag import partition_lag
 from counterpoise.snapshot.group import Group, Member, Topic
 from counterpoise.wire.consumer_protocol import Partition
 from counterpoise.wire.primitives import java_order
@@ -88,7 +88,14 @@ def read_live_group(
     wanted = [(name, index) for name in java_order(topics) for index in range(topics[name].partitions)]
     begin, end = (reader.requests.offsets(wanted, latest=latest) for latest in (False, True))
     known = [at for at in wanted if at in begin and at in end and at not in reader.uncommitted]
-    lags = _lags(known, committed, begin, end, reset)
+    found = partition_lag(
+        [committed.get(at, -1) for at in known],
+        [begin[at] for at in known],
+        [max(end[at], begin[at]) for at in known],
+        reset=reset,
+        names=[f"{topic}-{index}" for topic, index in known],
+    )
+    lags = dict(zip(known, zip(found.lag.tolist(), found.quality.tolist(), strict=True), strict=True))
     states = tuple(
         PartitionState(*at, owner.get(at), committed.get(at, -1), begin.get(at, -1), end.get(at, -1), *lags.get(at, (None, None)))
         for at in wanted
@@ -116,13 +123,10 @@ class _Reader:
             raise SourceError(f"the connection settings do not work: {reason_of(error)}") from None
         self._timeout = timeout
         self._where = str(config.get("bootstrap.servers", "the cluster"))
-        self.requests = AdminRequests(self._admin, timeout, self._add_fault)
+        self.requests = AdminRequests(self._admin, timeout, lambda what, error: self.faults.append(f"{what}: {reason_of(error)}"))
         self.faults: list[str] = []
         self.uncommitted: set[Partition] = set()
         """Partitions whose committed offset could not be read: that is not the same as none."""
-
-    def _add_fault(self, what: str, error: Exception) -> None:
-        self.faults.append(f"{what}: {reason_of(error)}")
 
     def describe(self, group_id: str) -> Any:
         future = self._admin.describe_consumer_groups([group_id], request_timeout=self._timeout)[group_id]
@@ -156,20 +160,6 @@ class _Reader:
                 self.uncommitted.add((at.topic, at.partition))
                 self.faults.append(f"{at.topic}-{at.partition}: committed offset: {at.error.str()}")
         return {(at.topic, at.partition): at.offset for at in found.topic_partitions if at.error is None and at.offset >= 0}
-
-
-def _lags(
-    known: Sequence[Partition], committed: Mapping[Partition, int], begin: Mapping[Partition, int],
-    end: Mapping[Partition, int], reset: str,
-) -> dict[Partition, tuple[int, int]]:  # fmt: skip
-    found: PartitionLag = partition_lag(
-        [committed.get(at, -1) for at in known],
-        [begin[at] for at in known],
-        [max(end[at], begin[at]) for at in known],
-        reset=reset,
-        names=[f"{topic}-{index}" for topic, index in known],
-    )
-    return dict(zip(known, zip(found.lag.tolist(), found.quality.tolist(), strict=True), strict=True))
 
 
 def _member(described: Any) -> tuple[str, str, list[Partition]]:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, TopicCollection
 
 from counterpoise.pipeline.capture import poller, recording
 from counterpoise.pipeline.capture.folder import missing_of
@@ -51,6 +51,11 @@ def member(name: str, *partitions: int, topic: str = "t") -> SeenMember:
 
 def group(*members: SeenMember, modern: bool = False, name: str = "g", **changes: Any) -> SeenGroup:
     return replace(SeenGroup(name, modern, True, "range" if members else "", members), **changes)
+
+
+def _gone(_topic: str) -> bool:
+    """Topics whose commits are not shown can be described: these commits are deleted."""
+    return False
 
 
 def batch_of(*looks: list[Change]) -> pa.RecordBatch:
@@ -88,7 +93,7 @@ def held(step: dict[str, Any]) -> dict[str, set[int]]:
 def lived(*looks: list[SeenGroup]) -> list[dict[str, Any]]:
     """The steps that come of several looks."""
     history = PolledHistory()
-    told = [history.changes(seen, IDS, 7) + history.deletions({each.group_id for each in seen}) for seen in looks]
+    told = [history.changes(seen, IDS, 7, _gone) + history.deletions({each.group_id for each in seen}) for seen in looks]
     return steps(batch_of(*told))
 
 
@@ -200,6 +205,46 @@ def test_a_group_that_is_not_listed_is_deleted_only_if_its_coordinator_says_so(
     assert [line.removeprefix("group g: ")[: len(fault or "")] for line in told[1].hidden] == ([] if fault is None else [fault])
 
 
+@pytest.mark.parametrize(
+    ("answer", "deleted"),
+    [
+        (None, True),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, True),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, False),
+        (KafkaError._TIMED_OUT, False),
+    ],
+)
+def test_commits_that_are_not_shown_are_deleted_only_if_their_topic_is_not_hidden(
+    answer: int | None, deleted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker leaves out the commits of topics that the principal may not describe (any more), without an error."""
+    asked: list[str] = []
+
+    def describe(topics: TopicCollection, **_: Any) -> dict[str, Future[Any]]:
+        (name,) = topics.topic_names
+        asked.append(name)
+        future: Future[Any] = Future()
+        if answer is None:
+            future.set_result(SimpleNamespace(name=name))
+        else:
+            future.set_exception(KafkaException(KafkaError(answer)))
+        return {name: future}
+
+    settings = Settings({"bootstrap.servers": "nowhere:1"})
+    admin = SimpleNamespace(describe_topics=describe)
+    cluster = SimpleNamespace(cluster_id="c", admin=admin, settings=settings, request=lambda call, _: call())
+    looks = [{("t", 0): (5, -1, ""), ("u", 0): (6, -1, ""), ("u", 1): (7, -1, "")}, {("t", 0): (5, -1, "")}]
+    polls = [GroupPoll([group(commits=commits)], {"g"}, []) for commits in looks]
+    monkeypatch.setattr(recording, "Cluster", lambda _: cluster)
+    monkeypatch.setattr(poller, "sample", lambda _: Sample(1.0, {}, {}, {}, []))
+    monkeypatch.setattr(poller, "poll_groups", lambda _: polls.pop(0))
+    told = [Poller(settings, tmp_path, 1.0, Schedule()).run(follow=False) for _ in range(2)]
+    assert [status.records for status in told] == [3, 2 * deleted]
+    assert asked == ["u"]
+    words = "topic u: its commits are not shown, and whether they are deleted is unknown ("
+    assert [line[: len(words)] for line in told[1].hidden] == ([] if deleted else [words])
+
+
 def test_faults_of_polls_name_groups_so_they_are_apart_from_other_notes(tmp_path: Path) -> None:
     """Where names are hashed only their number is told."""
     about = {"source": "poll", "every": 5, "hidden": ["group payments: cannot read its commits", "group b: x"]}
@@ -217,7 +262,7 @@ def test_commits_are_written_when_they_change() -> None:
     def told(now: int, **offsets: int | None) -> list[tuple[str, int | None, int | None]]:
         commits = {("t", int(name[1:])): None if offset is None else (offset, -1, "m") for name, offset in offsets.items()}
         found = []
-        for key, value in history.changes([group(commits=commits)], IDS, now):
+        for key, value in history.changes([group(commits=commits)], IDS, now, _gone):
             record: Any = decode_record(key, value)
             at = record.key.partition
             known = isinstance(record, Record)
@@ -230,15 +275,15 @@ def test_commits_are_written_when_they_change() -> None:
     assert told(2, p0=None, p1=7) == []  # that of p0 could not be read
     assert told(3, p1=7) == [("p0", None, None)]
     assert told(4, p1=7) == []
-    assert history.changes([group(commits=None)], IDS, 5) == []
+    assert history.changes([group(commits=None)], IDS, 5, _gone) == []
 
 
 def test_a_history_continues_where_its_records_say() -> None:
     first = PolledHistory()
-    told = first.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 1)
+    told = first.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 1, _gone)
     again = PolledHistory(told)
-    assert again.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 2) == []
-    more = steps(batch_of(told + again.changes([group(member("a", 0, 1))], IDS, 3) + again.deletions({"g"})))
+    assert again.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 2, _gone) == []
+    more = steps(batch_of(told + again.changes([group(member("a", 0, 1))], IDS, 3, _gone) + again.deletions({"g"})))
     assert [(step["group"], step["kind"], step["generation"]) for step in more] == [
         ("g", "rebalance", 1),
         ("g", "rebalance", 2),
@@ -255,7 +300,7 @@ def test_a_report_knows_that_a_group_was_polled() -> None:
 
 def test_no_library_is_guessed() -> None:
     """Neither of members nor of a leader: the bytes are ours."""
-    (batch,) = generation_batches([batch_of(PolledHistory().changes([group(member("a", 0))], IDS, 1))])
+    (batch,) = generation_batches([batch_of(PolledHistory().changes([group(member("a", 0))], IDS, 1, _gone))])
     (row,) = batch.to_pylist()
     assert (row["leader"], row["leader_library"], row["members"][0]["library"]) == (None, None, "unknown")
     assert (row["members"][0]["topics"], row["state_ts"]) == (["t"], None)

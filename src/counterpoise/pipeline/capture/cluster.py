@@ -26,7 +26,6 @@ T = TypeVar("T")
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
 _ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
-_POLL_S = 0.05
 _KERBEROS = (
     "confluent-kafka from a wheel has no Kerberos: build librdkafka with libsasl2, then pip install --no-binary confluent-kafka"
     " confluent-kafka"
@@ -70,7 +69,7 @@ class Cluster:
         admin: Any = connect(AdminClient, self.settings, {"log.connection.close": "false", "error_cb": seen.append})
         answer = admin.describe_cluster(request_timeout=self._timeout)
         while not (answer.done() or _refused_by_all(seen)):  # librdkafka itself repeats a refused login until the time-out.
-            admin.poll(_POLL_S)
+            admin.poll(0.05)
         if answer.done() and answer.exception() is None:
             return admin
         reasons = [error for error in seen if error.code() != _ALL_DOWN] or [answer.exception().args[0]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import Any
 
@@ -23,9 +24,8 @@ from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["ARROW", "COMMITTED", "PATIENCE_S", "TRANSIENT", "open_consumer", "read_range", "split_events", "to_batch"]
+__all__ = ["ARROW", "PATIENCE_S", "TRANSIENT", "open_consumer", "read_range", "split_events", "to_batch"]
 
-COMMITTED = "read_committed"
 BATCH = 10_000
 PATIENCE_S = 120.0
 """A bounded read fails after this time without a record; a new leader takes over within seconds."""
@@ -35,7 +35,7 @@ def open_consumer(settings: Settings) -> Consumer:
     """A consumer for `assign`: it joins no group and commits nothing. Raises `SourceError` if librdkafka refuses the settings."""
     own = {
         "group.id": f"counterpoise-capture-{uuid.uuid4()}",
-        "isolation.level": COMMITTED,
+        "isolation.level": "read_committed",
         "fetch.wait.max.ms": "200",
         # With its default of 1 s librdkafka pauses for a second whenever 100,000 records wait: nine tenths of a bulk read.
         "fetch.queue.backoff.ms": "5",
@@ -90,8 +90,7 @@ def read_range(
     """
     if start >= end:
         return
-    consumer: Any = open_consumer(settings)
-    try:
+    with closing(open_consumer(settings)) as consumer:
         consumer.assign([TopicPartition(*partition, start)])
         given_up = time.monotonic() + PATIENCE_S
         while True:
@@ -110,8 +109,6 @@ def read_range(
                     "Is the partition's leader up?",
                     transient=True,
                 )
-    finally:
-        consumer.close()
 
 
 def _at_end(consumer: Any, events: Sequence[Any], partition: Partition, end: int, settings: Settings, lenient: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -182,16 +182,13 @@ def capture_backup(
     `counts` and `about` go to ``capture.json``; `about` is called when all records are read. Raises `CaptureError` if `out` has a
     capture.
     """
-    folder = CaptureFolder(out)
-    try:
+    with closing(CaptureFolder(out)) as folder:
         if folder.about or folder.records.pieces:
             raise CaptureError(f"{out}: holds a capture already; give a new folder")
         folder.records.append(batches, {})
         facts = {"topic": OFFSETS_TOPIC, "source": source, "isolation": "read_committed", **about(), **asdict(counts)}
         folder.write_json("aborted_offsets.json", [])
         folder.update_about(format=1, **facts)
-    finally:
-        folder.close()
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, TIMEOUT_S, Cluster
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["Committed", "GroupPoll", "SeenGroup", "SeenMember", "nothing_visible", "poll_groups", "unconfirmed"]
+__all__ = ["Committed", "GroupPoll", "SeenGroup", "SeenMember", "is_hidden", "nothing_visible", "poll_groups", "unconfirmed"]
 
 BATCH = 500
 """Groups per request; librdkafka splits it by coordinator."""
-STABLE_STATES = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
 Committed = tuple[int, int, str]
 """Offset, leader epoch (-1: unknown), metadata."""
 
@@ -121,6 +120,18 @@ def unconfirmed(cluster: Cluster, names: set[str], poll: GroupPoll) -> set[str]:
     return there
 
 
+def is_hidden(cluster: Cluster, poll: GroupPoll, topic: str) -> bool:
+    """Whether a topic may exist that this principal may not describe: brokers leave out its commits. Adds a fault if so."""
+    failed = list[Exception]()
+    AdminRequests(cluster.admin, TIMEOUT_S, lambda _, error: failed.append(error)).topics([topic])
+    cause = cause_of(failed[0]) if failed else None
+    if cause is None or (isinstance(cause, KafkaError) and cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
+        return False
+    reason = cluster.settings.hidden(reason_of(failed[0]))
+    poll.faults.append(f"topic {topic}: its commits are not shown, and whether they are deleted is unknown ({reason})")
+    return True
+
+
 def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:
     modern = about.type is ConsumerGroupType.CONSUMER
     commits: dict[Partition, Committed | None] = {}
@@ -130,7 +141,7 @@ def _group(about: Any, offsets: Iterable[Any] | None) -> SeenGroup:
             commits[each.topic, each.partition] = known if each.error is None else None
     members = sorted((_member(each, modern) for each in about.members), key=lambda member: member.member_id)
     # A KIP-848 group has a target at any time, also before its members have reached it.
-    stable = modern or about.state in STABLE_STATES
+    stable = modern or about.state in (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY)
     return SeenGroup(
         about.group_id, modern, stable, about.partition_assignor or "", tuple(members), None if offsets is None else commits
     )

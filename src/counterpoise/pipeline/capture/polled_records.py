@@ -6,8 +6,9 @@ subscriptions (each member is assumed to subscribe to every topic that its group
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from counterpoise.pipeline.capture.group_poll import Committed, SeenGroup, SeenMember
 from counterpoise.wire.consumer_protocol import (
@@ -19,7 +20,7 @@ from counterpoise.wire.consumer_protocol import (
     encode_subscription,
     grouped,
 )
-from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, OffsetKey, RecordType, encode_key
+from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, OffsetKey, RecordType, decode_key, encode_key
 from counterpoise.wire.offsets_topic.records import Record, decode_record, encode_value
 from counterpoise.wire.offsets_topic.values import (
     ConsumerGroupMemberMetadataValue,
@@ -52,17 +53,20 @@ class PolledHistory:
         for key, value in records:
             self._note(key, value)
 
-    def changes(self, groups: Iterable[SeenGroup], topic_ids: Mapping[str, bytes], now_ms: int) -> list[Change]:
+    def changes(
+        self, groups: Iterable[SeenGroup], topic_ids: Mapping[str, bytes], now_ms: int, is_hidden: Callable[[str], bool]
+    ) -> list[Change]:
         """The records of a poll at `now_ms`, group by group.
 
-        A KIP-848 target has topics by id, so topics that are not in `topic_ids` are not in it.
+        A KIP-848 target has topics by id, so topics that are not in `topic_ids` are not in it. Commits that are not shown any
+        more are deleted, except those of topics for which `is_hidden` is true.
         """
         changes: list[Change] = []
         for group in groups:
             if group.stable:
                 changes += self._modern(group, topic_ids) if group.modern else self._classic(group)
             if group.commits is not None:
-                changes += self._commits(group.group_id, group.commits, now_ms)
+                changes += self._commits(group.group_id, group.commits, now_ms, is_hidden)
         for key, value in changes:
             self._note(key, value)
         return changes
@@ -117,7 +121,9 @@ class PolledHistory:
         target = TargetAssignmentMetadataValue(assignment_epoch=epoch)
         return [*changes, (encode_key(kind, GroupKey(group.group_id)), encode_value(kind, target, 0))]
 
-    def _commits(self, name: str, commits: Mapping[Partition, Committed | None], now_ms: int) -> Iterator[Change]:
+    def _commits(
+        self, name: str, commits: Mapping[Partition, Committed | None], now_ms: int, is_hidden: Callable[[str], bool]
+    ) -> Iterator[Change]:
         seen = {encode_key(RecordType.OFFSET_COMMIT, OffsetKey(name, *at)): commits[at] for at in sorted(commits)}
         for key, commit in seen.items():
             if commit is None:  # it could not be read, so it may still be what it was
@@ -128,7 +134,8 @@ class PolledHistory:
             if isinstance(before, OffsetCommitValue) and replace(before, commit_timestamp=now_ms) == value:
                 continue
             yield key, encode_value(RecordType.OFFSET_COMMIT, value, 3)
-        yield from ((key, None) for key in self._of(name, RecordType.OFFSET_COMMIT) if key not in seen)
+        gone: dict[bytes, Any] = {key: decode_key(key)[1] for key in self._of(name, RecordType.OFFSET_COMMIT) if key not in seen}
+        yield from ((key, None) for key, about in gone.items() if not is_hidden(about.topic))
 
     def _of(self, name: str, kind: RecordType) -> list[bytes]:
         return sorted(key for key in self.groups.get(name, ()) if key[1] == kind)

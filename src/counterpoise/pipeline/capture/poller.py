@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, in_batches
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
-from counterpoise.pipeline.capture.group_poll import nothing_visible, poll_groups, unconfirmed
+from counterpoise.pipeline.capture.group_poll import is_hidden, nothing_visible, poll_groups, unconfirmed
 from counterpoise.pipeline.capture.polled_records import PolledHistory
 from counterpoise.pipeline.capture.recording import Recording, Schedule, Status
 from counterpoise.pipeline.capture.sampler import Sample, sample
@@ -105,7 +106,7 @@ class Poller(Recording):
             self._sample(folder)
             self._without_id = assigned - self._topic_ids.keys()
         now_ms = time.time_ns() // 1_000_000
-        changes = self._history.changes(poll.groups, self._topic_ids, now_ms)
+        changes = self._history.changes(poll.groups, self._topic_ids, now_ms, cache(partial(is_hidden, self._cluster, poll)))
         if poll.names is not None:
             changes += self._history.deletions(kept)
         if changes:

@@ -17,7 +17,7 @@ from counterpoise.pipeline.findings.actions import parts_of, ranked
 from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
-from counterpoise.pipeline.storage.files import parquet_file
+from counterpoise.pipeline.storage.files import read_columns
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.stored.writers import TableWriter
 from counterpoise.pipeline.summary import MOST_FINDINGS, MOST_GROUPS, iso
@@ -83,7 +83,7 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
                 for batch in rows.filter(pc.equal(rows["cluster"], name)).to_batches():
                     table.write(batch)
         seconds = {name: ms / 1000 for name, ms in stopped.items()}
-        actions = ranked((part for file in parts for part in _read(file).to_pylist()), seconds)
+        actions = ranked((part for file in parts for part in read_columns(file).to_pylist()), seconds)
         for row in (row for _, mine in actions for row in mine):
             tables["actions"][row["cluster"]].add(row, 200 * len(row["groups"]))
     return {
@@ -110,18 +110,13 @@ def _with_ranks(files: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the findings of each file with their ranks over all files."""
     if not files:
         return
-    slim = pa.concat_tables(_read(file, [*(name for name, _ in _ORDER[1:]), "accepted_until"]) for file in files)
+    slim = pa.concat_tables(read_columns(file, [*(name for name, _ in _ORDER[1:]), "accepted_until"]) for file in files)
     slim = slim.append_column("accepted", pc.is_valid(slim["accepted_until"]).cast(pa.int8()))
     order = pc.sort_indices(slim, sort_keys=_ORDER).to_numpy()
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(1, len(order) + 1)
     start = 0
     for file in files:
-        rows = _read(file).cast(FINDINGS)
+        rows = read_columns(file).cast(FINDINGS)
         yield rows.set_column(rows.schema.get_field_index("rank"), "rank", pa.array(rank[start : start + len(rows)]))
         start += len(rows)
-
-
-def _read(file: str, columns: list[str] | None = None) -> pa.Table:
-    with parquet_file(file) as opened:
-        return opened.read(columns=columns)

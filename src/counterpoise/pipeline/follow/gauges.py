@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.pipeline.schemas import PARTITION_LAG
-from counterpoise.pipeline.storage.files import parquet_file, parquet_footers
+from counterpoise.pipeline.storage.files import parquet_footers, read_columns
 from counterpoise.pipeline.stored.manifest import Manifest
 from counterpoise.pipeline.stored.tables import NO_DAY, cluster_folder, day_folder
 
@@ -86,7 +86,7 @@ class Gauges:
         for cluster in self._clusters:
             day = next(iter(_days(manifest, "group_report", cluster)), NO_DAY)
             rows = {
-                table: [row for file in _files(manifest, table, cluster, day) for row in _read(file, columns).to_pylist()]
+                table: [row for file in _files(manifest, table, cluster, day) for row in read_columns(file, columns).to_pylist()]
                 for table, columns in _AT_END.items()
             }
             times += [row["last_ts"] for row in rows["group_report"] if row["last_ts"] is not None]
@@ -138,7 +138,7 @@ def _counts(row: Mapping[str, Any]) -> dict[str, float]:
 def _newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
     """The rows of `partition_lag` at the newest sample of a cluster, with a known lag: ``group_id, owner, lag, at``."""
     for day in _days(manifest, "partition_lag", cluster):
-        tables = [_read(file, _LAG) for file in _last_files(_files(manifest, "partition_lag", cluster, day))]
+        tables = [read_columns(file, _LAG) for file in _last_files(_files(manifest, "partition_lag", cluster, day))]
         if rows := [table for table in tables if len(table)]:
             whole = pa.concat_tables(rows)
             at_end = pc.equal(whole["at"], pc.max(whole["at"]))
@@ -167,13 +167,8 @@ def _files(manifest: Manifest, table: str, cluster: str, day: str) -> list[str]:
     return manifest.below("tables", table, day_folder(cluster, day))
 
 
-def _read(file: str, columns: list[str]) -> pa.Table:
-    with parquet_file(file) as opened:
-        return opened.read(columns=columns)
-
-
 def _clients(file: str, members: set[_Member]) -> dict[_Member, str]:
-    steps = _read(file, _MEMBERS)
+    steps = read_columns(file, _MEMBERS)
     if not len(steps):
         return {}
     lists = steps["assignment"].combine_chunks()

@@ -47,6 +47,7 @@ __all__ = [
     "parquet_footers",
     "parquet_writer",
     "read_bytes",
+    "read_columns",
     "read_if_exists",
     "storage_errors",
     "upload",
@@ -203,6 +204,12 @@ def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
     given = {"buffer_size": _BUFFER} if local else {"filesystem": store}
     with _whole(uri):
         return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=not local, **given, **options)
+
+
+def read_columns(uri: str, columns: list[str] | None = None) -> pa.Table:
+    """These columns of a Parquet file, or all; errors as in `parquet_file`."""
+    with parquet_file(uri) as opened:
+        return opened.read(columns=columns)
 
 
 def parquet_footers(uris: Sequence[str]) -> list[pq.FileMetaData]:
