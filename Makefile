@@ -30,7 +30,7 @@ test: lint $(KAFKA) $(OLDEST) ## what every change must pass: lint, types, impor
 	@# Side by side: live groups mostly wait; what shares an audit or a Spark session stays on one worker (tests/conftest.py).
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 4 --dist loadscope
 
-test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) $(PROMETHEUS) ## all tests, with a hundred times the generated cases, live groups under everything, a Spark cluster, Connect, catalogs, Prometheus (hours; the seed of a failure is printed)
+test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) $(PROMETHEUS) ## all tests, with a hundred times the generated cases, live groups under every fault, a Spark cluster, Connect, catalogs, Prometheus (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
 
 test-versions: $(READY) ## the core's tests on Python 3.12 to 3.14 with the newest packages, and on 3.11 with the oldest that are allowed (interpreters from PATH, else from Maven Central)
@@ -39,7 +39,7 @@ test-versions: $(READY) ## the core's tests on Python 3.12 to 3.14 with the newe
 fuzz: $(READY) $(FUZZ) ## every reader of text or bytes, driven by coverage from a small corpus, a minute each (SECONDS_EACH=600: longer)
 	@PYTHONPATH=.fuzz $(BIN)/python scripts/fuzz.py --seconds $(SECONDS_EACH)
 
-soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, everything done to each of them, and the examples for ten minutes each (an hour; SOAK=dev: the part that make test runs)
+soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, under every fault, and the examples for ten minutes each (an hour; SOAK=dev: the part that make test runs)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=$(SOAK) $(PYTEST) tests/clients -m kafka -n 2
 
 soak-assignors: $(READY) ## every strategy on 200,000 random groups and on the largest that are allowed: all laws (hours; RANDOM_GROUPS=2000: fewer)

@@ -72,11 +72,11 @@ def share_out(
     SnapshotError
         A topic that does not exist; a previous plan that cannot be read.
     OptionError
-        A text instead of several topics or members.
+        `topics` or `members` is one text, not a list.
     UnknownStrategyError
         There is no such strategy.
     SourceError
-        The broker does not answer, or the topics may not be described.
+        The broker does not answer, or the principal has no Describe permission on the topics.
     """
     for name, given in (("topics", topics), ("members", members)):
         if isinstance(given, str | bytes):
@@ -114,7 +114,7 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
     SnapshotError
         The plan does not hold each partition of its topics exactly once: one would be read by two or by nobody.
     SourceError
-        The broker does not answer, or the topics may not be described.
+        The broker does not answer, or the principal has no Describe permission on the topics.
     """
 
     def __init__(

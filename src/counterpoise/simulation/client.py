@@ -54,7 +54,7 @@ class Client:
         self.owned = self.remembered = self._leaving = _NOTHING
         self.generation = self.remembered_generation = -1
         self.alive, self.waiting, self._stood_still = True, False, False
-        self.busy_until, self.polled, self._joined_at = 0, 0, -(1 << 40)
+        self.busy_until, self.polled_at, self._joined_at = 0, 0, -(1 << 40)
         self.revoked = 0
         self.heartbeat = max(milliseconds(timing.heartbeat_interval), 1)
         self.phase = (number * 619) % self.heartbeat

@@ -196,7 +196,7 @@ class Coordinator:
     # Joining.
 
     def _compatible(self, said: Statement) -> bool:
-        """Has the newcomer a strategy that all members support? Else Kafka refuses it (INCONSISTENT_GROUP_PROTOCOL)."""
+        """Whether all members support one of its strategies. If not, Kafka refuses it (INCONSISTENT_GROUP_PROTOCOL)."""
         # A static member that comes back is still one of them, with the strategies that it had.
         return bool(set(said.strategies).intersection(*(entry.said.strategies for entry in self._members.values())))
 

@@ -119,7 +119,7 @@ class Play:
         client = self._running.get(name)
         if client is not None and client.alive:
             if client.busy_until <= self.world.now:
-                client.polled = self.world.now  # it polls between two pauses
+                client.polled_at = self.world.now  # it polls between two pauses
             client.busy_until = max(client.busy_until, self.world.now + milliseconds(seconds))
             return client
         return None
@@ -177,8 +177,8 @@ class Play:
         limit = milliseconds(self.scenario.timing.max_poll_interval)
         for name in self._names(event):
             client = self._busy(name, event.seconds)
-            if client is not None and client.busy_until - client.polled > limit:
-                self.world.timer(client.polled + limit - self.world.now, self._kick, client)
+            if client is not None and client.busy_until - client.polled_at > limit:
+                self.world.timer(client.polled_at + limit - self.world.now, self._kick, client)
                 self.world.after(client.busy_until - self.world.now, self._resume, client, True)
 
     def _do_freeze(self, event: Event) -> None:

@@ -121,7 +121,10 @@ def unconfirmed(cluster: Cluster, names: set[str], poll: GroupPoll) -> set[str]:
 
 
 def is_hidden(cluster: Cluster, poll: GroupPoll, topic: str) -> bool:
-    """Whether a topic may exist that this principal may not describe: brokers leave out its commits. Adds a fault if so."""
+    """Whether a topic may exist although this principal cannot describe it, so that brokers leave its commits out.
+
+    Asks the cluster, and adds a fault to `poll` if so.
+    """
     failed = list[Exception]()
     AdminRequests(cluster.admin, TIMEOUT_S, lambda _, error: failed.append(error)).topics([topic])
     cause = cause_of(failed[0]) if failed else None

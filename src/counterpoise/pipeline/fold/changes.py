@@ -149,7 +149,7 @@ class Changes:
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}
         self._eras = [_Eras(of) for of in saved.get("eras", (None, None))]  # by configuration, and by size
-        # When the group lost its members and when it had some again, in turn, from the last sample on
+        # Times, in turn: the group lost its members, it had some again. Only those since the last sample of lag are needed.
         self._empty: list[int] = saved.get("empty", [])
 
     @property
@@ -193,7 +193,7 @@ class Changes:
                 era.lag_peak = max(era.lag_peak, int(values.max()))
 
     def forget(self, until: int) -> None:
-        """Drop times without members that are over at a time; samples up to then have been added."""
+        """Drop times without members that ended before `until`. All samples of lag up to `until` must have been added."""
         over = np.searchsorted(np.array(self._empty, np.int64), until, "right")
         self._empty = self._empty[int(over) // 2 * 2 :]
 

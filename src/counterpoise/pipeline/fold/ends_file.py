@@ -79,10 +79,11 @@ class EndsFile:
         return lives
 
     def ids_at_end(self, files: CaptureFiles, until: int | None) -> Mapping[str, str] | None:
-        """Topic -> id at the end of a window, as far as it is known; `until`: its end, None or later than all samples: no end.
+        """The id of each topic at the end of the window, `until`; without topics whose id is unknown.
 
-        A capture has the ids at the end of the recording. If the recording goes on after the window, only a topic that was
-        recreated within the window has an id here (its newest one, which is wrong if it was recreated after the window, too).
+        A capture has the ids at the end of the recording. They are returned if no sample is later than `until`, or if it is None.
+        Otherwise only topics that were recreated within the window have an id: the newest one, which is wrong if the topic was
+        recreated again after the window.
         """
         spans = (span for file in files.ends for span in time_spans(file, "sampled_at"))
         if files.topic_ids is None or until is None or not any(span is None or span[1] > until for span in spans):

@@ -116,12 +116,12 @@ class GroupState:
         first offset of each range with missing records, and the first one after it.
         """
         for row in self._with_names(rows, names):
-            if row["record_type"] != NAMES and any(self._is_behind(gap, row) for gap in gaps):
+            if row["record_type"] != NAMES and any(self._follows(gap, row) for gap in gaps):
                 row = {**row, "after_gap": True}
             yield from map(self.add, self.steps.feed(row))
 
-    def _is_behind(self, gap: tuple[int, int, int], row: Row) -> bool:
-        """Whether a range of missing records is between the last step and this record."""
+    def _follows(self, gap: tuple[int, int, int], row: Row) -> bool:
+        """Whether a gap, as in `feed`, is between the last step and this record."""
         log, first, after = gap
         return bool(row["log_partition"] == log and first < row["log_offset"] and self._offset + 1 < after)
 

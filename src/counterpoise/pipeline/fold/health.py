@@ -37,8 +37,8 @@ def next_health(
 ) -> tuple[Float, Bool, Points]:
     """The health after one more sample.
 
-    Returns the same rows after the sample, whether the state at the sample before has ended, and the point (by the wall clock)
-    at which it ended.
+    Returns these rows after the sample, whether the state at the sample before has ended, and the point at which it ended (by
+    the wall clock).
     """
     was, rules, made = Shown.of(matrix[SHOWN]), Ruled.of(matrix[RULED]), np.empty(matrix.shape)
     shown, found = Shown.of(made[SHOWN]), Ruled.of(made[RULED])

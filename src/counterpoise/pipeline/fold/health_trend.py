@@ -30,12 +30,12 @@ def follow(
     was: Ruled,  # Before the sample
     found: Ruled,  # After it: the trend, its mark and its legs are set here
     step: Step,
-    starves: Bool,  # The partition waits for an owner that is busy on others, so the lag rises or falls as it does there
+    starves: Bool,  # The owner is busy on other partitions, so the lag rises or falls as theirs does
     resumed: Bool,  # The lag before this commit does not count
     threshold: Float,  # Records
     patience: Float,  # Microseconds
 ) -> Points:
-    """Follow the lag from one sample to the next; returns the begin of the trend, where it is another one than before."""
+    """Follow the lag from one sample to the next; returns the start of the trend where it has changed."""
     commit, progress = step.commit, step.progress > 0
     at, lag, _ = commit
     value, half = _SIGNS * lag, threshold / 2

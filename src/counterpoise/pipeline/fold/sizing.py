@@ -58,7 +58,7 @@ class Sizing:
 
 
 def _rank(begin: int, end: int, records: int) -> tuple[bool, float]:
-    """Whether a period has at least five minutes, which counts more, and its rate."""
+    """A sort key: periods of at least five minutes come first, then those of a higher rate."""
     return 2 * (end - begin) >= _PERIOD, records * _SECOND / max(end - begin, 1)
 
 

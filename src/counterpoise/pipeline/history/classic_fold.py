@@ -46,7 +46,7 @@ class ClassicFold(ProtocolFold):
         self._sizes: dict[str, int] = {}
 
     def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:
-        """Continue after epoch `generation` of the other protocol, with which the first classic record comes again."""
+        """Continue a downgraded group. Its first classic record has the number of its last epoch, `generation`."""
         super().inherit(before, generation, incarnation)
         self._sizes = {topic: len(array) for topic, array in self._owners.items()}
         self._complete = generation is not None

@@ -137,7 +137,7 @@ def _is_migrated(row: Row, following: Row | None) -> bool:
         return False
     now, then = row["step"], following["step"]
     changes = (now["protocol_kind"] == "server") != (then["protocol_kind"] == "server")
-    # An empty group becomes a new group, of which the broker keeps nothing.
+    # If the group was empty, the broker creates a new one and keeps nothing.
     return changes and bool(row["log_ts"] == following["log_ts"] and now["incarnation"] == then["incarnation"])
 
 

@@ -91,7 +91,7 @@ class StepsFold:
             return self._modern.feed(row)
         is_modern = row["record_type"] is not None
         if is_modern and row["record_type"] not in ROLES:
-            return []  # Such as the topology of a Streams group, whose tombstone follows the group's.
+            return []  # No step, as of the topology of a Streams group. Its tombstone comes after the group's.
         finished = [] if is_modern else self._modern.close()
         following: ClassicFold | ModernFold = self._modern if is_modern else self._classic
         if self._deletion is not None:

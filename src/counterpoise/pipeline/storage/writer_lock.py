@@ -49,7 +49,7 @@ class WriterLock:
     def acquire(self) -> None:
         """Acquire the lock.
 
-        Raises `CaptureError`, with the message `refused` if another writer has the lock; also if the folder cannot be written, or
+        Raises `CaptureError` if another writer has the lock (with the message `refused`), if the folder cannot be written, or if
         its file system has no locks.
         """
         if not self._acquired():
@@ -103,7 +103,7 @@ class WriterLock:
             file = (Path(self._folder) / "lock").open("w")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except (BlockingIOError, PermissionError):  # NFS says the latter of a lock that somebody has
+            except (BlockingIOError, PermissionError):  # NFS reports a held lock as the latter
                 file.close()
                 return False
             except OSError as error:
