@@ -38,27 +38,15 @@ class NamedMove:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One law that a plan breaks.
+    """One law that a plan breaks."""
 
-    Attributes
-    ----------
-    law : str
-        Name of the law, see `laws.LAWS`.
-    message : str
-        What is wrong, in plain words.
-    count : int
-        How many partitions (or, for exchanges, 1) the message speaks of.
-    moves : tuple of Move or NamedMove
-        Balance and stickiness: moves which, all made together, give a better plan. No partition occurs twice.
-    gain : int or Fraction
-        What these moves gain: for balance the fall of the sum of load²/capacity; for stickiness the number of
-        partitions more that stay with their owner.
-    """
-
-    law: str
-    message: str
-    count: int = 1
+    law: str  # Its name, see `laws.LAWS`
+    message: str  # What is wrong, in plain words
+    count: int = 1  # How many partitions (or, for exchanges, 1) the message speaks of
+    # Balance and stickiness: moves which, all made together, give a better plan. No partition occurs twice.
     moves: tuple[Move, ...] | tuple[NamedMove, ...] = ()
+    # What these moves gain: for balance the fall of the sum of load²/capacity; for stickiness the number of partitions more that
+    # stay with their owner
     gain: int | Fraction = 0
 
 

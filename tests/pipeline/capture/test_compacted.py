@@ -250,13 +250,29 @@ def test_the_first_epoch_after_a_gap_is_not_complete() -> None:
     assert not any("at once" in step[3] for step in told)
 
 
-def test_so_is_a_group_that_was_emptied_after_a_gap() -> None:
+@pytest.mark.parametrize("kinds", [(5, 3, 6, 7), (19, 17, 20, 21)], ids=["consumer", "streams"])
+def test_the_first_target_after_a_gap_is_not_complete_even_if_the_first_epoch_is_recorded(kinds: tuple[int, ...]) -> None:
+    of_member, of_group, of_target, of_assignment = kinds
+    begin = [modern(of_member, member_848("a"), "a"), modern(of_group, json.dumps({"epoch": 1}))]
+    targets = [
+        record
+        for number in (1, 5, 9)
+        for record in (
+            modern(of_group, json.dumps({"epoch": number})),
+            modern(of_assignment, json.dumps({"topic_partitions": [], "active_tasks": []}), "a"),
+            modern(of_target, json.dumps({"assignment_epoch": number})),
+        )
+    ]
+    assert [step[:3] for step in fed([*begin, *targets], range(2, 8))] == [(9, False, None)]
+
+
+def test_a_group_that_was_emptied_after_a_gap_is_not_complete() -> None:
     joined, left = modern(5, member_848("a", "t"), "a"), modern(5, None, "a")
     rows = [joined, *epoch(2, {"a": [0]}), *epoch(7, {"a": [0]}), left, modern(3, json.dumps({"epoch": 9}))]
     assert [step[:3] for step in fed(rows, range(3, 5))] == [(2, True, 0), (9, False, None)]
 
 
-def test_so_is_the_first_epoch_of_a_group_that_was_upgraded_after_a_gap() -> None:
+def test_the_first_epoch_of_a_group_that_was_upgraded_after_a_gap_is_not_complete() -> None:
     classic, lost = (generation(number, member("a-1", {"t": [0]})) for number in (1, 2))
     value = {**json.loads(member_848("a", "t")), "classic_member_metadata": {"session_timeout_ms": 1}}
     rows = [classic, lost, tombstone(), modern(5, json.dumps(value), "a"), *epoch(9, {"a": [0]})]

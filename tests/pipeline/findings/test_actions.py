@@ -88,8 +88,8 @@ def test_needless_moves_are_not_saved_by_a_strategy_that_moves_as_many(spread: i
 
 
 def test_rebalances_of_restarts_are_avoided_only_where_members_can_be_static() -> None:
-    for libraries, avoided in ((["java"], 5), (["kafka-go"], 0)):
-        row = healthy(**CASES["storm"], restart_rebalances=9) | {"libraries": libraries}
+    for libraries, static, avoided in ((["java"], 0, 5), (["java"], 1, 5), (["java", "kafka-go"], 0, 5), (["kafka-go"], 0, 0)):
+        row = healthy(**CASES["storm"], restart_rebalances=9) | {"libraries": libraries, "static_now": static}
         assert [part["saved_rebalances"] for part in parts([row]) if part["kind"] == "steady_members"] == [avoided], libraries
 
 

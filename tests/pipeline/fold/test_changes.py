@@ -155,6 +155,15 @@ def test_lag_that_grows_while_a_group_has_no_members_belongs_to_no_era() -> None
     assert found.state["empty"] == [20 * HOUR], "what is over is forgotten"
 
 
+def test_a_clock_that_is_set_back_does_not_hide_samples_of_members() -> None:
+    """The step with members at hour 30 was before that of hour 4."""
+    steps = [(0, step()), (2 * HOUR, step(0, kind="emptied")), (30 * HOUR, step()), (4 * HOUR, step()), (12 * HOUR, step(8))]
+    found, hours = changes(*steps), np.arange(24)
+    found.add_lag(hours * HOUR, hours)
+    (row,) = change_rows(found, "g", END)
+    assert [row[side]["samples"] for side in ("before", "after")] == [10, 11]
+
+
 def test_rates_need_an_hour_and_unknown_stops_are_not_none() -> None:
     (row,) = rows((0, step()), (30 * MINUTE, step(8)), until=3 * HOUR)
     assert row["before"]["rebalances_per_day"] is None

@@ -139,9 +139,9 @@ def test_two_minutes_at_the_end_are_no_period_even_the_busiest_two() -> None:
     assert found["production_per_second"] == pytest.approx(10, rel=0.01)
 
 
-@pytest.mark.parametrize(("begin", "end"), [(0, 240), (240, 360)], ids=["first piece", "last piece"])
-def test_of_two_pieces_of_a_short_recording_the_busier_one_counts(begin: int, end: int) -> None:
-    """A recording from four minutes before full ten minutes to two minutes after: no piece has more than five minutes."""
+@pytest.mark.parametrize(("begin", "end"), [(0, 240), (240, 360)], ids=["first period", "last period"])
+def test_of_two_periods_of_a_short_recording_the_busier_one_counts(begin: int, end: int) -> None:
+    """A recording from four minutes before full ten minutes to two minutes after: no period has more than five minutes."""
     samples = Model([burst(10, 100, begin, end)], members=1, capacity=200, seconds=360).samples()
     moved = [replace(one, time=one.time + 360 * SECOND, committed_at=one.committed_at + 360 * SECOND) for one in samples]
     found = sized(moved, 1)

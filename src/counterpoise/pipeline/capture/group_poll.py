@@ -126,7 +126,8 @@ def is_hidden(cluster: Cluster, poll: GroupPoll, topic: str) -> bool:
     Asks the cluster, and adds a fault to `poll` if so.
     """
     failed = list[Exception]()
-    AdminRequests(cluster.admin, TIMEOUT_S, lambda _, error: failed.append(error)).topics([topic])
+    requests = AdminRequests(cluster.admin, TIMEOUT_S, lambda _, error: failed.append(error))
+    cluster.request(partial(requests.topics, [topic]), f"topic {topic}")
     cause = cause_of(failed[0]) if failed else None
     if cause is None or (isinstance(cause, KafkaError) and cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
         return False

@@ -134,8 +134,10 @@ class PolledHistory:
             if isinstance(before, OffsetCommitValue) and replace(before, commit_timestamp=now_ms) == value:
                 continue
             yield key, encode_value(RecordType.OFFSET_COMMIT, value, 3)
-        gone: dict[bytes, Any] = {key: decode_key(key)[1] for key in self._of(name, RecordType.OFFSET_COMMIT) if key not in seen}
-        yield from ((key, None) for key, about in gone.items() if not is_hidden(about.topic))
+        for key in self._of(name, RecordType.OFFSET_COMMIT):
+            about: Any = decode_key(key)[1]
+            if key not in seen and not is_hidden(about.topic):
+                yield key, None
 
     def _of(self, name: str, kind: RecordType) -> list[bytes]:
         return sorted(key for key in self.groups.get(name, ()) if key[1] == kind)

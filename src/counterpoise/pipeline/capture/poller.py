@@ -89,15 +89,17 @@ class Poller(Recording):
 
     def _poll(self, folder: CaptureFolder, *, patient: bool) -> None:
         try:
-            poll = poll_groups(self._cluster)
-            kept = poll.names or set()
-            if poll.names is not None and (lost := self._history.groups.keys() - kept):
-                kept |= unconfirmed(self._cluster, lost, poll)
+            self._add_poll(folder, patient=patient)
         except SourceError as error:
             if not patient:
                 raise
             self.status.trouble = str(error)
-            return
+
+    def _add_poll(self, folder: CaptureFolder, *, patient: bool) -> None:
+        poll = poll_groups(self._cluster)
+        kept = poll.names or set()
+        if poll.names is not None and (lost := self._history.groups.keys() - kept):
+            kept |= unconfirmed(self._cluster, lost, poll)
         if not poll.groups and not self.status.groups and not folder.records.pieces and not patient:
             raise nothing_visible(self._cluster)
         with_ids = [group.members for group in poll.groups if group.modern and group.stable]

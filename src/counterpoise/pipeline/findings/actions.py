@@ -29,7 +29,7 @@ from counterpoise.pipeline.findings.rebalancing import SETTINGS, may_be_static, 
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.wording import grouped, times
-from counterpoise.planning.client_libraries import UNKNOWN, recommended, resolved
+from counterpoise.planning.client_libraries import KAFKA_GO, UNKNOWN, recommended, resolved
 
 __all__ = ["KINDS", "parts_of", "ranked"]
 
@@ -113,7 +113,7 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
         target, notes, moves, saved = "", _notes(row, mine), 0, left * avoided / rounds if rounds else 0.0
         if kind == "switch_strategy":
             target, notes, saved = _change(row, mine)
-            keeps = target not in ("range", "roundrobin")  # these move as many partitions as the group did
+            keeps = target not in ("range", "roundrobin")  # these do not try to keep partitions
             moves = sum(int(one.numbers.get("needless", 0)) for one in mine) if keeps else 0
         saved = int(min(saved, left) * 1000) / 1000  # Rounded down: the sum is never more than what was stopped.
         left, rounds = left - saved, rounds - avoided
@@ -171,7 +171,8 @@ def _avoided(kind: str, found: Sequence[Finding], row: Row) -> int:
     if kind != "steady_members":
         return 0
     late = sum(2 * one.numbers.get("kicks", 0) for one in found)
-    restarted = may_be_static(row) and any(one.kind in ("storm", "static_membership", "flapping") for one in found)
+    can_be_static = row["libraries"] != [KAFKA_GO] and row["group_type"] in ("classic", "consumer")
+    restarted = can_be_static and any(one.kind in ("storm", "static_membership", "flapping") for one in found)
     return int(max(late, row["restart_rebalances"] or 0 if restarted else 0))
 
 

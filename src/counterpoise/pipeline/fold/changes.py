@@ -162,9 +162,11 @@ class Changes:
 
         `members` have what a configuration is made of: ``rebalance_timeout_ms``, ``session_timeout_ms``, ``library``.
         """
+        self._empty = [min(one, at) for one in self._empty]  # ascending also if a broker's clock is set back
         is_empty = len(self._empty) % 2 == 1
         if not step["n_members"]:
-            self._empty += [] if is_empty else [at]
+            if not is_empty:
+                self._empty.append(at)
             return
         if is_empty:
             for one in self._eras:
@@ -186,7 +188,9 @@ class Changes:
         if self._empty:
             present = np.searchsorted(np.array(self._empty, np.int64), times, "right") % 2 == 0
             times, lag = times[present], lag[present]
-        for eras in self._eras if len(times) else ():
+        if not len(times):
+            return
+        for eras in self._eras:
             for era, mine in eras.parts(times):
                 values = lag[mine]
                 era.samples, era.lag = era.samples + len(values), era.lag + int(values.sum())

@@ -15,7 +15,7 @@ from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
 from counterpoise.pipeline.fold.sizing import Sizing
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.modern_fold import NAMES
+from counterpoise.pipeline.history.modern_fold import NAMES, ROLES
 from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, STEP_COLUMNS, Replay, ReplayFold, as_generation
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
@@ -28,6 +28,8 @@ from counterpoise.planning.client_libraries import PYTHON, UNKNOWN
 __all__ = ["GroupState"]
 
 _TOPIC_ID = re.compile('"topic_id":"([^"]+)"')
+_STEP_RECORDS = (None, *(kind for kind, (_, role) in ROLES.items() if role in ("epoch", "target_epoch")))
+"""Types of records with which a step may begin; None: classic."""
 _NOTHING: Mapping[str, Any] = dict.fromkeys(REBALANCES.names[1:])
 Row = Mapping[str, Any]
 _Queued = tuple[int, bool, bytes]
@@ -85,7 +87,7 @@ class GroupState:
         self.replays = ReplayFold(strategies, saved.get("replays"), plans)
         # Time of each generation that is not replayed yet, whether it needs lag, and its row: bytes take a tenth of the memory
         self._queue: list[_Queued] = [(at, needs_lag, row) for at, needs_lag, row in saved.get("queue", ())]
-        self._offset: int = saved.get("offset", NEVER)  # log offset of the last step
+        self._offset: int = saved.get("offset", NEVER)  # log offset of the last step, or of the first record before any
 
     @property
     def state(self) -> dict[str, Any]:
@@ -116,14 +118,13 @@ class GroupState:
         first offset of each range with missing records, and the first one after it.
         """
         for row in self._with_names(rows, names):
-            if row["record_type"] != NAMES and any(self._follows(gap, row) for gap in gaps):
-                row = {**row, "after_gap": True}
+            if row["record_type"] != NAMES and self._offset == NEVER:
+                self._offset = row["log_offset"]
+            if row["record_type"] in _STEP_RECORDS:
+                log, at, before = row["log_partition"], row["log_offset"], self._offset
+                if any(log == of and first < at and before + 1 < after for of, first, after in gaps):
+                    row = {**row, "after_gap": True}
             yield from map(self.add, self.steps.feed(row))
-
-    def _follows(self, gap: tuple[int, int, int], row: Row) -> bool:
-        """Whether a gap, as in `feed`, is between the last step and this record."""
-        log, first, after = gap
-        return bool(row["log_partition"] == log and first < row["log_offset"] and self._offset + 1 < after)
 
     def add(self, step: Row) -> Row:
         """Count a step; returns it as a row of `rebalances`."""

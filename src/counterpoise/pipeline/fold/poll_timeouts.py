@@ -41,7 +41,7 @@ _AWAY = -2
 """The epoch of a static member that left and may rejoin within its session: its record stays until the session ends."""
 _ENDED = ("deleted", "migrated")
 """Steps at which all members leave together."""
-_NOBODY_LEFT = "emptied"
+_EMPTIED = "emptied"
 """A step that assigns nothing: the stops are those of the next one."""
 _About = tuple[str | None, int | None]
 """Client id and rebalance timeout of a member."""
@@ -168,7 +168,7 @@ class PollTimeouts:
                 self._return(by_id=False, name=client)
 
     def _modern_step(self, step: Mapping[str, Any], generation: int, at: int) -> None:
-        if step["kind"] == _NOBODY_LEFT:
+        if step["kind"] == _EMPTIED:
             return
         place = _place(step)
         followed = [one for since, one in self._without_step if since < place]

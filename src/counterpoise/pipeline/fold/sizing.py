@@ -189,8 +189,9 @@ def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int 
     if of.open is None or not len(mine):
         return {}
     mine = np.array(sorted(mine.tolist(), key=lambda at: (topics[keys.topic[at]], keys.partition[at])), np.int64)
-    loads = (keys.produced if of.end_period(*of.open[1:]) else keys.busiest)[mine]
-    begin, end, records = of.busiest or of.open[1:]
+    is_busiest = of.end_period(*of.open[1:])
+    loads = (keys.produced if is_busiest else keys.busiest)[mine]
+    begin, end, records = of.open[1:] if is_busiest or of.busiest is None else of.busiest
     per_second = _SECOND / max(end - begin, 1)
     capacity = max(of.sustained, of.seen)
     worst = sorted(zip((-loads).tolist(), range(len(mine)), strict=True))[:_NAMED]

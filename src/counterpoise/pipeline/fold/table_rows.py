@@ -43,16 +43,12 @@ class TableRows(ExitStack):
     """Writers of one cluster's tables in a fold task; `end` is the time of its last record, in microseconds.
 
     `policy` is applied to findings.
-
-    Attributes
-    ----------
-    provisional : bool
-        Whether later records may change the rows that are added now.
     """
 
     def __init__(self, task: ClusterTask, end: int, policy: Policy) -> None:
         super().__init__()
-        self._task, self._end, self._policy, self.provisional = task, end, policy, False
+        self._task, self._end, self._policy = task, end, policy
+        self.provisional = False  # Whether later records may change the rows that are added now
         files = task.files
 
         def writer(table: str, time: str | int = "log_ts", **options: Any) -> TableWriter:

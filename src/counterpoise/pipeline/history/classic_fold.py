@@ -46,7 +46,7 @@ class ClassicFold(ProtocolFold):
         self._sizes: dict[str, int] = {}
 
     def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:
-        """Continue a downgraded group. Its first classic record has the number of its last epoch, `generation`."""
+        """Continue a downgraded group, whose last epoch its first classic record repeats. None: steps before are missing."""
         super().inherit(before, generation, incarnation)
         self._sizes = {topic: len(array) for topic, array in self._owners.items()}
         self._complete = generation is not None
@@ -55,7 +55,7 @@ class ClassicFold(ProtocolFold):
     def feed(self, row: Row) -> dict[str, Any]:
         """The step of a record, a row of `group_generations` with nested values as lists and dicts."""
         if row["deleted"]:
-            return self._deleted() | ({"complete": False} if row.get("after_gap") else {})
+            return self._deleted(row)
         generation = int(row["generation"])
         self._begin(generation)
         if not row["members"]:
@@ -82,13 +82,13 @@ class ClassicFold(ProtocolFold):
             self._complete = self._ended and generation == 0
             self._ended = False
 
-    def _deleted(self) -> dict[str, Any]:
+    def _deleted(self, row: Row) -> dict[str, Any]:
         step = {
             **self._empty_step("deleted", "unknown"),
             "generation": self._generation,
             "protocol_type": self._protocol_type,
             "left": sorted(member["member_id"] for member in self._before),
-            "complete": self._complete,
+            "complete": self._complete and not row.get("after_gap"),
             "detail": "the group was deleted or expired",
         }
         self._ended = True

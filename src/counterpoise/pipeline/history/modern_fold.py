@@ -210,7 +210,7 @@ class ModernFold(ProtocolFold):
         step["recreated"] = recreated
         # An epoch without its own target has not failed: this target includes its changes.
         step["missed_generations"] = 0
-        step["complete"] = self._target_epoch is not None or self._from_start or epoch <= 2
+        step["complete"] = not row.get("after_gap") and (self._target_epoch is not None or self._from_start or epoch <= 2)
         self._older_records_missing = not step["complete"]
         if row.get("log_partition") == POLLED or row.get("after_gap"):
             step |= {"complete": False, "missed_generations": None}

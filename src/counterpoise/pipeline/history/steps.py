@@ -96,8 +96,9 @@ class StepsFold:
         following: ClassicFold | ModernFold = self._modern if is_modern else self._classic
         if self._deletion is not None:
             if _is_migrated(self._deletion, row, is_modern):
-                to = f"upgraded to the {ROLES[row['record_type']][0]}" if is_modern else "downgraded to the classic"
-                self._deletion |= {"kind": "migrated", "cause": "protocol", "left": [], "detail": f"the group was {to} protocol"}
+                verb, protocol = ("upgraded", ROLES[row["record_type"]][0]) if is_modern else ("downgraded", "classic")
+                words = f"the group was {verb} to the {protocol} protocol"
+                self._deletion |= {"kind": "migrated", "cause": "protocol", "left": [], "detail": words}
                 generation = self._deletion["generation"] if self._deletion["complete"] else None
                 following.inherit(self._handover, generation, self._deletion["incarnation"])
             elif is_modern != (self._deletion["group_type"] != "classic"):

@@ -13,6 +13,7 @@ import fcntl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EACCES, EAGAIN
 from pathlib import Path
 from typing import IO
 from uuid import uuid4
@@ -103,11 +104,10 @@ class WriterLock:
             file = (Path(self._folder) / "lock").open("w")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except (BlockingIOError, PermissionError):  # NFS reports a held lock as the latter
-                file.close()
-                return False
             except OSError as error:
                 file.close()
+                if error.errno in (EAGAIN, EACCES):  # NFS reports a held lock as the latter
+                    return False
                 reason = error.strerror or error
                 raise CaptureError(f"{self._folder}: no lock ({reason}); give a folder whose file system has locks") from None
         self._file = file
