@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +41,15 @@ class ServersOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist ha
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        text = Path(path).read_text(encoding="utf-8")
-        alone = path if 'scope="module"' in text else nodeid
-        return next((server for server, needed in _SERVERS.items() if needed.search(text)), alone)
+        return _scope_of_file(nodeid.partition("::")[0]) or nodeid
+
+
+@cache
+def _scope_of_file(path: str) -> str:
+    """What the tests of a file share, or nothing."""
+    text = Path(path).read_text(encoding="utf-8")
+    alone = path if 'scope="module"' in text else ""
+    return next((server for server, needed in _SERVERS.items() if needed.search(text)), alone)
 
 
 @pytest.hookimpl(optionalhook=True)

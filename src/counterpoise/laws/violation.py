@@ -45,8 +45,7 @@ class Violation:
     count: int = 1  # How many partitions (or, for exchanges, 1) the message speaks of
     # Balance and stickiness: moves which, all made together, give a better plan. No partition occurs twice.
     moves: tuple[Move, ...] | tuple[NamedMove, ...] = ()
-    # What these moves gain: for balance the fall of the sum of load²/capacity; for stickiness the number of partitions more that
-    # stay with their owner
+    # What they gain: for balance the fall of the sum of load²/capacity, for stickiness how many more partitions stay
     gain: int | Fraction = 0
 
 

@@ -25,11 +25,11 @@ from counterpoise.pipeline.findings.advice import (
 )
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.life import deletion
-from counterpoise.pipeline.findings.rebalancing import SETTINGS, may_be_static, static_lines
+from counterpoise.pipeline.findings.rebalancing import SETTINGS, may_be_static, some_may_be_static, static_lines
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.wording import grouped, times
-from counterpoise.planning.client_libraries import KAFKA_GO, UNKNOWN, recommended, resolved
+from counterpoise.planning.client_libraries import UNKNOWN, recommended, resolved
 
 __all__ = ["KINDS", "parts_of", "ranked"]
 
@@ -171,8 +171,7 @@ def _avoided(kind: str, found: Sequence[Finding], row: Row) -> int:
     if kind != "steady_members":
         return 0
     late = sum(2 * one.numbers.get("kicks", 0) for one in found)
-    can_be_static = row["libraries"] != [KAFKA_GO] and row["group_type"] in ("classic", "consumer")
-    restarted = can_be_static and any(one.kind in ("storm", "static_membership", "flapping") for one in found)
+    restarted = some_may_be_static(row) and any(one.kind in ("storm", "static_membership", "flapping") for one in found)
     return int(max(late, row["restart_rebalances"] or 0 if restarted else 0))
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "polled_too_late",
     "share_of_time",
     "slow_leader",
+    "some_may_be_static",
     "static_lines",
     "static_membership",
     "storm",
@@ -190,9 +191,14 @@ def static_membership(row: Row) -> Finding | None:
     )
 
 
+def some_may_be_static(row: Row) -> bool:
+    """Whether any member can have an instance id: those of share groups and of kafka-go cannot."""
+    return row["group_type"] in ("classic", "consumer") and row["libraries"] != [KAFKA_GO]
+
+
 def may_be_static(row: Row) -> bool:
-    """Whether no member has an instance id and all could have one (those of share groups and of kafka-go cannot)."""
-    able = row["group_type"] in ("classic", "consumer") and row["protocol_type"] == "consumer"
+    """Whether no member has an instance id and all could have one."""
+    able = some_may_be_static(row) and row["protocol_type"] == "consumer"
     return able and not row["static_now"] and KAFKA_GO not in (row["libraries"] or ())
 
 

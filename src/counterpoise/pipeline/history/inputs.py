@@ -34,6 +34,7 @@ Row = Mapping[str, Any]
 Kind = Literal["eager", "cooperative", "server"]
 Claimed = tuple[dict[str, tuple[int, ...]], int]
 """The claims of a member by topic, and their generation, -1: none."""
+_Carried = tuple[Sequence[str], Sequence[str], Int64, Int64, Int64, Int32]
 _OPAQUE = ("stream",)
 
 
@@ -72,7 +73,7 @@ class Inputs:
     identities: Sequence[str]  # By member code: the identity of a member, which a static one keeps when its id changes
     kind: Kind  # eager, cooperative or server
     lag_unknown: int | None = None  # Partitions whose lag is unknown
-    _carried: tuple[Sequence[str], Sequence[str], Int64, Int64, Int64, Int32] | None = field(default=None, init=False, repr=False)
+    _carried: _Carried | None = field(default=None, init=False, repr=False)
 
     def planned(self, owner: Int32) -> Planned:
         """A plan for this generation, with names instead of this input."""

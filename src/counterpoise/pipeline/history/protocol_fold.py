@@ -22,11 +22,12 @@ __all__ = [
     "without_unused_codes",
 ]
 
+Row = Mapping[str, Any]
 Owners: TypeAlias = dict[str, npt.NDArray[np.int32]]
 """Topic -> code of the owner per partition index, UNOWNED: none."""
 
 
-def owners_of(pairs: Iterable[tuple[int, Sequence[Mapping[str, Any]]]]) -> Owners:
+def owners_of(pairs: Iterable[tuple[int, Sequence[Row]]]) -> Owners:
     """Owners from pairs of a member's code and its ``[{topic, partitions}]``; the last owner of a partition wins.
 
     Indices far beyond the number of partitions in `pairs` are skipped, as damaged: memory is bounded by that number.
@@ -110,7 +111,7 @@ def _fitted(owners: Sequence[int] | npt.NDArray[np.int32], size: int) -> npt.NDA
     return fitted
 
 
-def assignment_columns(members: Sequence[Mapping[str, Any]], assigned: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+def assignment_columns(members: Sequence[Row], assigned: Sequence[Sequence[Row]]) -> dict[str, Any]:
     """Columns of a step by its members and their ``[{topic, partitions}]``."""
     counts = [sum(len(entry["partitions"]) for entry in entries) for entries in assigned]
     return {
@@ -140,7 +141,7 @@ class ProtocolFold:
         return dict(vars(self))
 
     def _reset(self) -> None:
-        self._before: Sequence[Mapping[str, Any]] = []
+        self._before: Sequence[Row] = []
         self._owners: Owners = {}
         self._codes: dict[str, int] = {}
         self._inherited = False

@@ -58,8 +58,7 @@ def watermark_of(ends: EndsFile, positions: Mapping[str, int], newest: int | Non
 
     If the offsets topic is sampled, and was recorded without polls, these are the records below its sampled ends. Otherwise the
     sample must be 60 seconds older than the newest record. In both cases 60 seconds must have passed, because clocks differ.
-    Without samples the watermark is 60 seconds before the newest record. It never goes back behind `before`, that of the last
-    audit.
+    Without samples the watermark is 60 seconds before the newest record. It is at least `before`, that of the last audit.
 
     `positions`: log partition -> the offset after the last record that was read; `newest`: the time of the newest record.
     """
