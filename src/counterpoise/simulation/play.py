@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
@@ -217,8 +218,9 @@ class Play:
 
     def _do_scale(self, event: Event) -> None:
         group = self._configured[str(event.members)]
-        wanted = group.names(event.count)
-        running = [name for name in self._running if self._is_running(name) and self._group_of[name].name == group.name]
+        wanted = dict.fromkeys(group.names(event.count))
+        here = (name for name in self._running if self._is_running(name) and self._group_of[name].name == group.name)
+        running = dict.fromkeys(here)
         self._wanted -= {name for name, its in self._group_of.items() if its.name == group.name}
         self._wanted.update(wanted)
         for at, name in enumerate(name for name in wanted if name not in running):
@@ -254,8 +256,7 @@ class Play:
             self._configured[name] = replace(self._configured[name], **changes)
 
     def _names(self, event: Event) -> Sequence[str]:
-        names: list[str] = []
-        for name in event.names:
-            of_group = [member for member, group in self._group_of.items() if group.name == name]
-            names.extend(of_group or [name])
-        return list(dict.fromkeys(names))
+        members: dict[str, list[str]] = {}
+        for member, group in self._group_of.items():
+            members.setdefault(group.name, []).append(member)
+        return list(dict.fromkeys(chain.from_iterable(members.get(name, [name]) for name in event.names)))

@@ -162,6 +162,8 @@ class ModernFold(ProtocolFold):
             return []
         if value["state"] == _STABLE[self._type]:
             self._reached[row["member_id"]] = value["member_epoch"]
+        if row["member_id"] in self._members:  # to the end: the search below meets one that has not reached the epoch first
+            self._members[row["member_id"]] = self._members.pop(row["member_id"])
         step = self.unfinished
         if step is None or any(self._reached.get(member, -1) < step["generation"] for member in self._members):
             return []
