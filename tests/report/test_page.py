@@ -21,7 +21,7 @@ from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.extras import pip_install
 from counterpoise.pipeline.storage.files import read_bytes
 from counterpoise.pipeline.stored.transaction import TableTransaction
-from counterpoise.report import write_report
+from counterpoise.report import load, write_report
 from counterpoise.report.changes import change_words
 from counterpoise.report.detail import detail
 from counterpoise.report.group_table import group_rows
@@ -503,6 +503,22 @@ def test_the_page_grows_with_its_limits_and_not_with_the_fleet(tmp_path):
     small = page_of(big(tmp_path / "a", 12), limits).stat().st_size
     large = page_of(big(tmp_path / "b", 60), limits).stat().st_size
     assert large < small * 1.05
+
+
+def test_of_groups_that_are_left_out_only_a_few_numbers_are_read(tmp_path, monkeypatch):
+    real, sizes = load._rows, []
+
+    def counted(table):
+        sizes.append(table.num_rows * table.num_columns)
+        return real(table)
+
+    monkeypatch.setattr(load, "_rows", counted)
+    read_of = []
+    for groups in (12, 60):
+        sizes.clear()
+        page_of(big(tmp_path / str(groups), groups), Limits(groups=3))
+        read_of.append(sum(sizes))
+    assert read_of[1] - read_of[0] < 5 * (60 - 12)
 
 
 def test_the_same_tables_give_the_same_bytes_whatever_their_order_and_timestamps(tmp_path):

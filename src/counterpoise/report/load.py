@@ -49,17 +49,19 @@ class Audit:
         """The same audit with groups named cluster/group, also if it has one cluster."""
         return Audit(self.out, self.summary, self._manifest, by_cluster=True)
 
-    def groups(self) -> list[Row]:
-        """The rows of `group_report` by group id; maps are dicts, times microseconds."""
-        rows = _rows(self._table("group_report"))
+    def groups(self, columns: list[str] | None = None, names: list[str] | None = None) -> list[Row]:
+        """The rows of `group_report` by group id, default all; maps are dicts, times microseconds. A whole row takes 25 KB."""
+        where = None if names is None else self._group.isin(pa.array(names, pa.string()))
+        rows = _rows(self._table("group_report", columns, where))
         for row in rows:
-            for name in ("causes", "fidelity_by_library"):
+            for name in {"causes", "fidelity_by_library"} & row.keys():
                 row[name] = dict(row[name] or [])
         return sorted(rows, key=lambda row: str(row["group_id"]))
 
-    def findings(self) -> list[Row]:
-        """The rows of `findings`, the most important first."""
-        return sorted(_rows(self._table("findings")), key=lambda row: int(row["rank"]))
+    def findings(self, columns: list[str] | None = None, most: int | None = None) -> list[Row]:
+        """The rows of `findings`, all or so many, the most important first."""
+        where = None if most is None else pc.field("rank") <= most
+        return sorted(_rows(self._table("findings", columns, where)), key=lambda row: int(row["rank"]))
 
     def action_groups(self) -> dict[str, list[str]]:
         """Group -> the ranks of the actions that are about it."""
