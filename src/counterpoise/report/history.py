@@ -46,11 +46,12 @@ class LagSeries:
 
 @dataclass(slots=True)
 class LagNow:
-    """A group's last sample: lag per owner (member id, None = nobody), the largest time lag of a partition, topics."""
+    """A group's last sample: lag per owner (member id, None = nobody), the largest time lag of a partition; topics; samples."""
 
     owners: dict[str | None, int]
     seconds: float | None
     topics: list[str]
+    samples: int  # About the length of its `LagSeries`
 
     def add(self, owner: str | None, lag: int, time_lag_ms: int | None) -> None:
         """Count partitions of `owner`, with their summed lag and their largest time lag."""

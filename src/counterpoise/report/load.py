@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import and_, or_
@@ -117,38 +118,33 @@ class Audit:
 
     def lags(self, groups: list[str], now: dict[str, LagNow]) -> dict[str, LagSeries]:
         """Lag over time of the given groups; the table is read in batches and summed at once. `now` as `lags_now` gave it."""
-        known = self._group.isin(pa.array(groups, pa.string())) & pc.field("lag").is_valid()
-        parts = [
-            pa.Table.from_batches([batch]).group_by(["group_id", "at"]).aggregate([("lag", "sum")])
-            for batch in self._batches("partition_lag", ["group_id", "at", "lag"], known)
-        ]
+        names, parts = pa.array(groups, pa.string()), []
+        known = self._group.isin(names) & pc.field("lag").is_valid()
+        for batch in self._batches("partition_lag", ["group_id", "at", "lag"], known):
+            columns = [pc.index_in(batch.column("group_id"), names), batch.column("at"), batch.column("lag")]
+            parts.append(pa.table(columns, ["group", "at", "lag"]).group_by(["group", "at"]).aggregate([("lag", "sum")]))
         if not parts:
             return {}
-        sums = (
-            pa.concat_tables(parts)
-            .group_by(["group_id", "at"])
-            .aggregate([("lag_sum", "sum")])
-            .sort_by([("group_id", "ascending"), ("at", "ascending")])
-        )
-        names, at, total = sums.column("group_id").to_pylist(), _micros(sums.column("at")), sums.column("lag_sum_sum").to_numpy()
-        rows_of: dict[str, list[int]] = {}
-        for index, name in enumerate(names):
-            rows_of.setdefault(name, []).append(index)
-        return {name: LagSeries(at[rows], total[rows].astype(np.int64), now[name].owners) for name, rows in rows_of.items()}
+        sums = pa.concat_tables(parts).group_by(["group", "at"]).aggregate([("lag_sum", "sum")])
+        sums = sums.sort_by([("group", "ascending"), ("at", "ascending")])
+        at, total = _micros(sums.column("at")), sums.column("lag_sum_sum").to_numpy().astype(np.int64)
+        bounds = np.searchsorted(sums.column("group").to_numpy(), np.arange(len(groups) + 1)).tolist()
+        parts_of = zip(groups, bounds[:-1], bounds[1:], strict=True)
+        return {name: LagSeries(at[a:b], total[a:b], now[name].owners) for name, a, b in parts_of if a < b}
 
     def lags_now(self) -> dict[str, LagNow]:
         """The known lag of each group at the last sample of its cluster; two passes over the table."""
         known = pc.field("lag").is_valid()
         last: dict[str, int] = {}
-        topics: dict[str, set[str]] = {}
+        topics: dict[str, Counter[str]] = {}
         keys = ["cluster", "group_id", "topic"]
         for batch in self._batches("partition_lag", [*keys, "at"], known):
-            for row in _rows(pa.Table.from_batches([batch]).group_by(keys).aggregate([("at", "max")])):
+            for row in _rows(pa.Table.from_batches([batch]).group_by(keys).aggregate([("at", "max"), ("at", "count_distinct")])):
                 last[row["cluster"]] = max(last.get(row["cluster"], 0), row["at_max"])
-                topics.setdefault(row["group_id"], set()).add(row["topic"])
+                topics.setdefault(row["group_id"], Counter())[row["topic"]] += row["at_count_distinct"]
         if not last:
             return {}
-        found = {name: LagNow({}, None, sorted(some)) for name, some in topics.items()}
+        found = {name: LagNow({}, None, sorted(some), max(some.values())) for name, some in topics.items()}
         kind = self._source("partition_lag").schema.field("at").type
         earliest = pa.scalar(min(last.values()), pa.int64()).cast(pa.timestamp("us", tz=kind.tz)).cast(kind)
         keys = ["cluster", "group_id", "at", "owner"]

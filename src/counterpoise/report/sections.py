@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.report.changes import change_words
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Sections", "packed"]
 
 _Read = tuple[Row, GroupHistory | None, LagSeries | None, list[Row]]
-_CELLS_AT_ONCE = 300_000
-"""Partitions times steps that are read at once."""
+_CELLS_AT_ONCE, _SAMPLES_AT_ONCE = 300_000, 1_000_000
+"""Partitions times steps, and groups times samples of lag, that are read at once; the latter take 150 bytes each."""
 
 
 @dataclass(slots=True)
@@ -79,15 +80,16 @@ class Sections:
 
     def _read(self, groups: list[Row], steps: int) -> Iterator[_Read]:
         """Each group with its history, its lag and its states; the tables are read for a part of the groups at a time."""
-        for part in self._parts(groups, steps):
-            names = [str(group["group_id"]) for group in part]
-            lags = self.audit.lags(names, self.lags)
-            states = self.audit.health(names)
-            histories = self.audit.histories({name: self.rhythm[name][1] for name in names if name in self.rhythm}, steps)
-            for group, name in zip(part, names, strict=True):
-                history = histories.pop(name, None)
-                self.terms.append(self._terms(name, history))
-                yield group, history, lags.get(name), states.get(name, [])
+        for some in _parts(groups, self._samples, _SAMPLES_AT_ONCE):
+            names = [str(group["group_id"]) for group in some]
+            lags, states = self.audit.lags(names, self.lags), self.audit.health(names)
+            for part in _parts(some, partial(self._cells, steps), _CELLS_AT_ONCE):
+                names = [str(group["group_id"]) for group in part]
+                histories = self.audit.histories({name: self.rhythm[name][1] for name in names if name in self.rhythm}, steps)
+                for group, name in zip(part, names, strict=True):
+                    history = histories.pop(name, None)
+                    self.terms.append(self._terms(name, history))
+                    yield group, history, lags.get(name), states.get(name, [])
 
     def _terms(self, name: str, history: GroupHistory | None) -> str:
         clients = {client for _, client in history.members} if history else set()
@@ -96,19 +98,29 @@ class Sections:
         most = self.limits.terms
         return " ".join(visible(term) for term in (*sorted(topics)[:most], *sorted(clients)[:most]))
 
-    def _parts(self, groups: list[Row], steps: int) -> Iterator[list[Row]]:
-        """The groups in parts of at most `_CELLS_AT_ONCE` partitions times steps, if one group has no more."""
-        part: list[Row] = []
-        left = _CELLS_AT_ONCE
-        for group in groups:
-            known = self.rhythm.get(str(group["group_id"]))
-            left -= 1 + (min(known[1].size, steps) * (group["partitions_now"] or 1) if known else 0)
-            if left < 0 and part:
-                yield part
-                part, left = [], _CELLS_AT_ONCE
-            part.append(group)
-        if part:
+    def _samples(self, group: Row) -> int:
+        known = self.lags.get(str(group["group_id"]))
+        return 1 + (known.samples if known else 0)
+
+    def _cells(self, steps: int, group: Row) -> int:
+        """Partitions times steps, of which there are at most `steps`."""
+        known = self.rhythm.get(str(group["group_id"]))
+        return 1 + (min(known[1].size, steps) * (group["partitions_now"] or 1) if known else 0)
+
+
+def _parts(groups: list[Row], size_of: Callable[[Row], int], most: int) -> Iterator[list[Row]]:
+    """The groups in parts whose sizes add up to `most` at most, if one group has no more."""
+    part: list[Row] = []
+    left = most
+    for group in groups:
+        size = size_of(group)
+        if size > left and part:
             yield part
+            part, left = [], most
+        part.append(group)
+        left -= size
+    if part:
+        yield part
 
 
 def packed(text: str) -> str:
