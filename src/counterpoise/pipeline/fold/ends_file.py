@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -85,7 +86,7 @@ class EndsFile:
         Otherwise only topics that were recreated within the window have an id: the newest one, which is wrong if the topic was
         recreated again after the window.
         """
-        spans = (span for file in files.ends for span in time_spans(file, "sampled_at"))
+        spans = chain.from_iterable(time_spans(files.ends, "sampled_at"))
         if files.topic_ids is None or until is None or not any(span is None or span[1] > until for span in spans):
             return files.topic_ids
         lives = self.lives_of_topics()
