@@ -39,7 +39,7 @@ from tests.pipeline.rows import (
     target,
     tombstone,
 )
-from tests.work import lines_of
+from tests.work import Compared, lines_of
 
 Row = dict[str, Any]
 KINDS = dict.fromkeys(STEP_COLUMNS)
@@ -230,6 +230,17 @@ def test_members_that_reach_an_epoch_one_after_the_other_are_not_all_asked_each_
         return lines_of(lambda: list(steps_of_group(rows)))
 
     assert work(200) < 5 * work(50)
+
+
+def test_topics_without_a_name_are_not_searched_for_one_by_one() -> None:
+    def compared(n: int) -> int:
+        fold, Compared.times = ModernFold(), 0
+        for at in range(n):
+            value = {"topic_partitions": [{"topic_id": Compared(f"id-{at}"), "partitions": [0]}]}
+            fold.feed({**modern(7, "{}", "m1"), "value": value})
+        return Compared.times
+
+    assert compared(200) < 5 * (compared(50) + 1)
 
 
 def test_where_a_topic_has_no_name_nobody_knows_who_asked_for_it_and_no_strategy_is_asked() -> None:
