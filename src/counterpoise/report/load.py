@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.storage.files import absolute, join
+from counterpoise.pipeline.storage.files import absolute, first_line, join
 from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
 from counterpoise.pipeline.stored.tables import dataset
 from counterpoise.report.history import GroupHistory, LagNow, LagSeries, Row, by_group, history_of
@@ -213,7 +213,7 @@ class Audit:
 
     def _unreadable(self, name: str, error: BaseException) -> CaptureError:
         replaced = " (an audit may have replaced it meanwhile)" if isinstance(error, FileNotFoundError) else ""
-        return CaptureError(f"{self.out}/tables/{name}: {_first_line(error)}{replaced}; run the audit again")
+        return CaptureError(f"{self.out}/tables/{name}: {first_line(error)}{replaced}; run the audit again")
 
 
 _SPANS = {
@@ -253,14 +253,10 @@ def open_audit(out: str | Path) -> Audit:
     try:
         summary = json.loads(found)
     except ValueError as error:
-        raise CaptureError(f"{path}: cannot be read ({_first_line(error)}); run the audit again") from error
+        raise CaptureError(f"{path}: cannot be read ({first_line(error)}); run the audit again") from error
     if not isinstance(summary, dict) or "groups" not in summary:
         raise CaptureError(f"{path}: is not an audit's summary; run the audit again")
     return Audit(place, summary, manifest)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _micros(column: Any) -> Ints:

@@ -219,8 +219,7 @@ class Play:
     def _do_scale(self, event: Event) -> None:
         group = self._configured[str(event.members)]
         wanted = dict.fromkeys(group.names(event.count))
-        here = (name for name in self._running if self._is_running(name) and self._group_of[name].name == group.name)
-        running = dict.fromkeys(here)
+        running = {name: None for name in self._running if self._is_running(name) and self._group_of[name].name == group.name}
         self._wanted -= {name for name, its in self._group_of.items() if its.name == group.name}
         self._wanted.update(wanted)
         for at, name in enumerate(name for name in wanted if name not in running):

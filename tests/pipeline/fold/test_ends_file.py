@@ -177,8 +177,8 @@ def test_samples_in_pieces_are_the_samples_of_the_whole(
 def test_topics_that_are_all_made_anew_are_not_searched_for_in_all_logs(tmp_path: Path) -> None:
     def work(topics: int) -> int:
         rows = [
-            {"topic": f"t-{topic}", "partition": 0, "log_start": 0, "log_end": end, "sampled_at": START + timedelta(seconds=15 * at)}
-            for at, end in ((0, 9), (1, 3))
+            {"topic": f"t-{topic}", "partition": 0, "log_start": 0, "log_end": end, "sampled_at": START + timedelta(seconds=at)}
+            for at, end in ((0, 9), (15, 3))
             for topic in range(topics)
         ]
         new = NewSamples([put(pa.Table.from_pylist(rows, SCHEMA), tmp_path / str(topics))])

@@ -86,8 +86,10 @@ class EndsFile:
         Otherwise only topics that were recreated within the window have an id: the newest one, which is wrong if the topic was
         recreated again after the window.
         """
+        if files.topic_ids is None or until is None:
+            return files.topic_ids
         spans = chain.from_iterable(time_spans(files.ends, "sampled_at"))
-        if files.topic_ids is None or until is None or not any(span is None or span[1] > until for span in spans):
+        if not any(span is None or span[1] > until for span in spans):
             return files.topic_ids
         lives = self.lives_of_topics()
         return {topic: one for topic, one in files.topic_ids.items() if lives.get(topic)}
@@ -233,10 +235,9 @@ class _SampleWriter:
             recreated.update((self._now.logs[one][0], at) for one, at in zip(log.tolist(), times, strict=True))
         places: set[tuple[int, int]] = set()
         time = self._rows[:, TIME]
-        logs_of: dict[str, list[int]] = {topic: [] for topic, _ in recreated}
+        logs_of: dict[str, list[int]] = {}
         for number, (topic, _) in enumerate(self._now.logs if recreated else ()):
-            if topic in logs_of:
-                logs_of[topic].append(number)
+            logs_of.setdefault(topic, []).append(number)
         for topic, at in sorted(recreated):
             logs = np.array(logs_of[topic], np.int64)
             after = first[logs] + count[logs]
