@@ -9,6 +9,7 @@ import pytest
 from counterpoise.simulation import Event, MemberGroup, Scenario, Timing, simulate
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.play import Play
+from counterpoise.simulation.scenario_faults import faults
 from counterpoise.simulation.scenario_file import ready_scenarios
 from tests.work import Compared, lines_of
 
@@ -327,3 +328,16 @@ def test_an_event_that_names_many_members_searches_for_none_of_them(monkeypatch:
     (few, compared_few), (many, compared_many) = worked(50), worked(200)
     assert many < 5 * few
     assert compared_many < 5 * compared_few
+
+
+def test_the_work_of_an_event_does_not_grow_with_the_members_that_it_does_not_name() -> None:
+    """A recorded group has each of its members as a group of one."""
+
+    def checked(n: int) -> int:
+        members = [late(f"m-{at}") for at in range(n)]
+        events = [Event(at, do, [one.name]) for at, one in enumerate(members) for do in ("join", "leave")]
+        scenario = Scenario("case", {"t": 12}, members, events, timing=FAST)
+        play = Play(scenario, "range", None)
+        return lines_of(lambda: list(faults(scenario))) + lines_of(lambda: [play._names(event) for event in events])
+
+    assert checked(400) < 8.5 * checked(50)
