@@ -684,7 +684,7 @@ def test_settings_are_written_as_each_library_writes_them(libraries: list[str], 
 
 def test_severity_comes_before_weight() -> None:
     def scored(severity: str, weight: float) -> float:
-        return Finding("k", severity, "t", "e", "c", "a", weight, {"n": 1.0}).score
+        return Finding(severity, "t", "e", "c", "a", weight, {"n": 1.0}).score
 
     assert scored("critical", 0) > scored("warning", 1e9) > scored("warning", 1) > scored("notice", 1e9) > scored("notice", 0)
     weights = [0, 1, 899, 900, 901, 998, 999, 1e4, 1e5, 1e6, 1e7]
