@@ -15,7 +15,6 @@ from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.lag import QUALITIES
 from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
 from counterpoise.pipeline.fold.stops import Stops
-from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = [
@@ -38,20 +37,14 @@ _COMMITS = [("live", "sum"), ("dead", "sum"), ("live_ts", "min"), ("live_until",
 
 
 class StopFigures:
-    """One group's stops: seconds, the longest one, and commits without an owner; restored from `state` if given."""
+    """One group's stops: seconds, the longest one, and commits without an owner. Its attributes are its state."""
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         self.known = False
         self.stopped = self.left_out = self.unowned = 0
         self.worst: list[Any] | None = None
         self.by_partition: Counter[tuple[str, int]] = Counter()
         self.most: list[int] | None = None
-        restore(self, state)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The figures, for `fold_state.encode_state`."""
-        return vars(self)
 
     @property
     def figures(self) -> Figures:

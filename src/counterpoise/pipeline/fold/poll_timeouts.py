@@ -22,7 +22,7 @@ from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
-from counterpoise.pipeline.history.fold_state import restore
+from counterpoise.pipeline.history.fold_state import restored
 from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.planning.client_libraries import COUNTERPOISE, JAVA, KAFKA_PYTHON, LIBRDKAFKA, STREAMS
@@ -93,7 +93,7 @@ class PollTimeouts:
         self._times: list[int] = []
         self._kicks: dict[str, Any] = {"n": 0, "clients": [], "interval": 0, "first": None}
         if state:
-            restore(self, state)
+            restored(self, state)
             self._without_step = [(tuple(place), _Departure(**one)) for place, one in state["_without_step"]]
             self.departures = {key: _Departure(**one) for key, one in state["departures"].items()}
         self._index()

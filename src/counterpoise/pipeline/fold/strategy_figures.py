@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 
 __all__ = ["METRICS_COLUMNS", "StrategyFigures", "add_metrics", "mean_of", "sum_runs", "totals"]
@@ -39,21 +38,15 @@ Run = list[Any]
 
 
 class StrategyFigures:
-    """One group's figures, separate for each protocol and for the broker; restored from `state` if given."""
+    """One group's figures, separate for each protocol and for the broker. Its attributes are its state."""
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         self.runs: dict[tuple[str, str, str], Run] = {}
         self._observed: dict[str, dict[str, Any]] = {}
         self._compared: Counter[str] = Counter()
         self._matched: Counter[str] = Counter()
         self._ties = self._worse = 0
         self.with_lag = [0, 0, 0, 0]
-        restore(self, state)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The figures, for `fold_state.encode_state`."""
-        return vars(self)
 
     def add_observed(self, row: Mapping[str, Any], declared: Mapping[str, Any] | None) -> None:
         """Add the observed row of a generation, and the replay of the declared strategy."""

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 from counterpoise.pipeline.history.causes import Difference, by_identity, changed_subscriptions, difference, identity, joined_text
-from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.protocol_fold import (
     ProtocolFold,
     assignment_columns,
@@ -30,10 +29,9 @@ class ClassicFold(ProtocolFold):
     Steps have no columns for cluster, group and place in the log.
     """
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._complete = False
-        restore(self, state)
 
     def _reset(self) -> None:
         super()._reset()

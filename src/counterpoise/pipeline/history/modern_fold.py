@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from counterpoise.pipeline.history.causes import Difference, changes_of, difference, identity, joined_text
-from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, owners_of
 from counterpoise.pipeline.records.place import POLLED
 
@@ -52,12 +51,11 @@ _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 class ModernFold(ProtocolFold):
     """The fold of a modern group: members, targets, and the step that is not settled yet."""
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._names: dict[str, str] = {}
         self.unfinished: dict[str, Any] | None = None  # the step that is not settled yet
         self.unnamed: list[str] = []  # topic ids without a known name: steps have the id instead
-        restore(self, state)
 
     def _reset(self) -> None:
         super()._reset()

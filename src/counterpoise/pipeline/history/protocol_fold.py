@@ -127,18 +127,16 @@ def assignment_columns(members: Sequence[Row], assigned: Sequence[Sequence[Row]]
 
 
 class ProtocolFold:
-    """The state of one group between two of its records: O(members and partitions) of one generation."""
+    """The state of one group between two of its records: O(members and partitions) of one generation.
+
+    Its attributes are its state; a fold that starts from it continues.
+    """
 
     def __init__(self) -> None:
         self.incarnation = 0
         self._logical = 0
         self._ended = False
         self._reset()
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The state, for `fold_state.encode_state`; a fold that starts from it continues."""
-        return dict(vars(self))
 
     def _reset(self) -> None:
         self._before: Sequence[Row] = []

@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
+from counterpoise.pipeline.history.fold_state import restored
 from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ROLES, ModernFold
 from counterpoise.pipeline.records.group_records import portions
 from counterpoise.pipeline.schemas import REBALANCES
@@ -68,8 +69,8 @@ class StepsFold:
         on_classic_step: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None,
     ) -> None:
         saved = state or {}
-        self._classic = ClassicFold(saved.get("classic"))
-        self._modern = ModernFold(saved.get("modern"))
+        self._classic = restored(ClassicFold(), saved.get("classic"))
+        self._modern = restored(ModernFold(), saved.get("modern"))
         self._deletion: dict[str, Any] | None = saved.get("deletion")
         self._handover: Mapping[str, Any] = saved.get("handover") or self._classic.handover
         self._on_modern_step, self._on_classic_step = on_modern_step, on_classic_step
@@ -77,7 +78,7 @@ class StepsFold:
     @property
     def state(self) -> dict[str, Any]:
         """The state, for `fold_state.encode_state`."""
-        folds = {"classic": self._classic.state, "modern": self._modern.state}
+        folds = {"classic": vars(self._classic), "modern": vars(self._modern)}
         return {**folds, "deletion": self._deletion, "handover": self._handover}
 
     @property
