@@ -276,18 +276,13 @@ class ModernFold(ProtocolFold):
     def _step(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
         return {
             **{name: row[name] for name in ("log_partition", "log_offset", "log_ts")},
-            "incarnation": self.incarnation,
-            "group_type": self._type,
+            **self._columns(self._type, kind, why),
             "protocol_type": self._type,
             "protocol": None,
             "protocol_kind": "server",
-            "kind": kind,
-            **vars(why),
-            "assignment": [],
             "subscriptions": None,
             "settle_ms": None,
             "recreated": [],
-            **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0),
         }
 
     def _add_assignment(self, step: dict[str, Any], members: Sequence[Row]) -> None:
