@@ -16,7 +16,7 @@ import pyarrow as pa
 from counterpoise.errors import CaptureError
 from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import last_at, run_starts, slices, widened
+from counterpoise.pipeline.arrays import last_at, last_of_runs, run_starts, slices, widened
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
@@ -282,8 +282,7 @@ def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -
         into[ranges(to, count[part])] = rows[ranges(from_, count[part])]
     into.flush()
     at = np.maximum(now.life_at - dropped[now.life_log], 0)
-    follows = np.append(now.life_log[1:] == now.life_log[:-1], False)[: len(at)]
-    stays = (at < count[now.life_log]) & ~(follows & (np.append(at[1:], 0)[: len(at)] == 0))
+    stays = (at < count[now.life_log]) & (last_of_runs(now.life_log) | (np.append(at[1:], 0)[: len(at)] > 0))
     now = replace(now, life_log=now.life_log[stays], life_at=at[stays], life_number=now.life_number[stays])
     instants = now.instants if oldest is None else now.instants[now.instants >= oldest]
     return replace(now, file=str(place), first=first, count=count, room=room, instants=instants)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import run_starts
+from counterpoise.pipeline.arrays import run_starts, runs
 from counterpoise.pipeline.fold.lag import QUALITIES
 from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
 from counterpoise.pipeline.fold.stops import Stops
@@ -134,8 +133,8 @@ def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, 
     keys, groups, members, topics = parts.keys, parts.groups, parts.members, parts.topics
     rows = np.flatnonzero(keys.lag_at >= instants[-1] if len(instants) else keys.lag_at != -NEVER)
     rows = rows[np.argsort(keys.group[rows], kind="stable")]
-    for start, end in pairwise([*run_starts(keys.group[rows]).tolist(), len(rows)]):
-        mine = rows[start:end]
+    for run in runs(keys.group[rows]):
+        mine = rows[run]
         lag, owner, quality = keys.lag[mine], keys.lag_owner[mine], keys.lag_quality[mine]
         known = lag >= 0
         total = int(lag[known].sum()) if known.any() else None
