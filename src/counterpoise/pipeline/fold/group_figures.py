@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,9 @@ from counterpoise.pipeline.fold.lag import QUALITIES
 from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.scan.aggregation import NEVER
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.group_state import GroupState
 
 __all__ = [
     "CommitFigures",
@@ -102,13 +105,13 @@ CommitFigures = list[int]
 """Number of commits and tombstones, first and last time of commits."""
 
 
-def add_commits(before: dict[str, CommitFigures], commits: pa.Table) -> None:
-    """Add rows of `AGGREGATE_COLUMNS` to the figures by group."""
+def add_commits(of: Callable[[str], GroupState], commits: pa.Table) -> None:
+    """Add rows of `AGGREGATE_COLUMNS` to the figures of their groups; `of` returns the state of a group, a new one if needed."""
     table = commits.group_by("group_id", use_threads=False).aggregate(_COMMITS)
     columns = [table["group_id"], *(table[f"{name}_{function}"] for name, function in _COMMITS)]
     for group, live, dead, first, last in zip(*(one.to_pylist() for one in columns), strict=True):
-        known = before.get(group, [0, 0, NEVER, -NEVER])
-        before[group] = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
+        known = of(group).commits or [0, 0, NEVER, -NEVER]
+        of(group).commits = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
 
 
 def commit_columns(figures: CommitFigures, *, gone: bool) -> Figures:
@@ -124,8 +127,8 @@ def groups_with_commits(parts: PartitionStates) -> frozenset[int]:
     return frozenset(parts.keys.group[newest.key[~newest.deleted]].tolist())
 
 
-def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, Figures, int | None]]:
-    """Yield group, columns of `group_report` on the lag at the end, and the number of partitions with a commit.
+def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, Figures]]:
+    """Yield each group, and columns of `group_report` on its lag at the end and on its partitions with a commit.
 
     Partitions without a row at the last sample, the last of `instants`, are not counted: those of deleted topics, without a
     leader, or without owner and commit. If there are no samples, the newest row of each partition is counted.
@@ -153,6 +156,6 @@ def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, 
                 if name is None
                 else [{"topic": topic, "partition": at, "lag": -behind} for behind, topic, at in sorted(named)[:_LAG_NAMED]],
                 "lag_owner_share": -least / total if name is not None and total else None,
+                "committed_partitions": int(np.isin(quality, _WITH_COMMIT).sum()) or None,
             },
-            int(np.isin(quality, _WITH_COMMIT).sum()) or None,
         )
