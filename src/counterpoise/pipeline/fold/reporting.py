@@ -24,6 +24,11 @@ equal balance and as many moves; `worse`: the recorded one is less balanced or m
 migration or a change of strategy."""
 _HOUR = 3600
 _DAY = 86400
+_KIND = ("group_type", "protocol", "state")
+_TOTALLED = [
+    *(*_KIND, "distinct_members", "compared_generations", "replay_fidelity", "complete", "polled"),
+    *("stopped_partition_seconds", "stopped_unsampled_seconds"),
+]
 
 
 def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, salt: str | None = None) -> pa.RecordBatch:
@@ -85,31 +90,34 @@ class ReportTotals:
     def __init__(self) -> None:
         self._stopped: Counter[tuple[str, str]] = Counter()
         self._stopped_ms = 0
-        self._kinds: dict[tuple[str, str | None, str], list[int]] = {}
+        self._kinds: dict[tuple[str | None, ...], Counter[str]] = {}
 
     def add(self, report: pa.RecordBatch) -> None:
         """Add rows of `GROUP_REPORT`."""
         for run in report.column("strategies").flatten().to_pylist():
             if run["stopped_seconds"] is not None:
                 self._stopped[run["strategy"], run["mode"]] += int(run["stopped_seconds"] * 1000 + 0.5)
-        names = ["group_type", "protocol", "state", "distinct_members", "compared_generations", "replay_fidelity"]
-        names += ["complete", "polled", "stopped_partition_seconds", "stopped_unsampled_seconds"]
-        columns = (report.column(name).to_pylist() for name in names)
-        for *kind, members, compared, share, complete, polled, stopped, unsampled in zip(*columns, strict=True):
-            matched = 0 if share is None or compared is None else int(share * compared + 0.5)
-            fidelity_below_one = share is not None and share < 1
-            sums = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 8)
-            partial = (complete is False and not polled, bool(polled), bool(unsampled))
-            sums[:] = map(sum, zip(sums, (1, members or 0, compared or 0, matched, fidelity_below_one, *partial), strict=True))
-            self._stopped_ms += int((stopped or 0) * 1000 + 0.5)
+        for row in report.select(_TOTALLED).to_pylist():
+            compared, share = row["compared_generations"] or 0, row["replay_fidelity"]
+            self._kinds.setdefault(tuple(row[name] for name in _KIND), Counter()).update(
+                n=1,
+                members=row["distinct_members"] or 0,
+                compared=compared,
+                matched=0 if share is None else int(share * compared + 0.5),
+                fidelity_below_one=int(share is not None and share < 1),
+                cut=int(row["complete"] is False and not row["polled"]),
+                polled=int(bool(row["polled"])),
+                unsampled=int(bool(row["stopped_unsampled_seconds"])),
+            )
+            self._stopped_ms += int((row["stopped_partition_seconds"] or 0) * 1000 + 0.5)
 
     @property
     def manifest(self) -> dict[str, Any]:
         """`stopped`: partition-milliseconds by strategy and mode. `stopped_ms`: the observed ones of all groups.
 
-        `groups`: by type, protocol and state, the number of groups and members, of compared and of matching generations, of
-        groups in which some generation did not match, of groups whose older history is missing, that were polled, and that have
-        stops without samples.
+        `groups`: by type, protocol and state, the number of groups (`n`) and members, of compared and of matching generations, of
+        groups in which some generation did not match, of groups whose older history is missing (`cut`), that were polled, and
+        that have stops without samples.
         """
-        groups = [[*key, *figures] for key, figures in self._kinds.items()]
+        groups = [{**dict(zip(_KIND, kind, strict=True)), **counts} for kind, counts in self._kinds.items()]
         return {"groups": groups, "stopped": [[*key, ms] for key, ms in self._stopped.items()], "stopped_ms": self._stopped_ms}

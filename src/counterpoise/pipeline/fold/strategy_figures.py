@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 
-__all__ = ["METRICS_COLUMNS", "StrategyFigures", "add_metrics", "mean_of", "sum_runs", "totals"]
+__all__ = ["METRICS_COLUMNS", "StrategyFigures", "add_metrics", "run_figures", "sum_runs", "totals"]
 
 METRICS_COLUMNS = (
     *("group_id", "incarnation", "generation", "log_offset", "strategy", "mode", "declared", "leader_library", "n_partitions"),
@@ -81,7 +81,7 @@ class StrategyFigures:
         kinds, observed = {key[0] for key in self.runs}, self._observed
         now = max(observed, key=lambda one: observed[one]["now"]["log_offset"]) if observed else next(iter(kinds))
         runs = {key[1:]: run for key, run in self.runs.items() if key[0] == now}
-        strategies = [_run(*key, run) for key, run in sorted(runs.items())]
+        strategies = [run_figures(*key, run) for key, run in sorted(runs.items())]
         figures: dict[str, Any] = {"strategies": strategies, "n_protocols": len(kinds)}
         if now in observed:
             seen, last = observed[now], observed[now]["now"]
@@ -144,14 +144,11 @@ def sum_runs(one: Sequence[Any], other: Sequence[Any]) -> Run:
     return [*sums, *(max((known for known in pair if known is not None), default=None) for pair in peaks)]
 
 
-def mean_of(millionths: int | None, known: int) -> float | None:
-    """The mean of ratios from their sum in millionths and their number."""
-    return millionths / _MILLION / known if millionths is not None and known else None
-
-
-def _run(strategy: str, mode: str, run: Run) -> dict[str, Any]:
+def run_figures(strategy: str, mode: str, run: Run) -> dict[str, Any]:
+    """A run with the fields of `strategies` in `group_report`; the ratio is the mean over the generations for which it is known."""
     about = dict(zip((*_SUMS, *_PEAKS), run, strict=True))
-    mean = mean_of(about.pop("millionths"), about.pop("known"))
+    millionths, known = about.pop("millionths"), about.pop("known")
+    mean = millionths / _MILLION / known if millionths is not None and known else None
     return {"strategy": strategy, "mode": mode, **about, "makespan_ratio": mean}
 
 
