@@ -51,9 +51,9 @@ class KeyDictionary:
         return len(self) > _MOST
 
     def codes(self, keys: pa.Array) -> Int32:
-        """The code of each row's key, -1 for a null; keys as bytes, or as a dictionary of them."""
+        """The code of each row's key, -1 for a null; keys as bytes, of Arrow's large type too, or as a dictionary of them."""
         if not pa.types.is_dictionary(keys.type):
-            return self._codes_of(keys)
+            return self._codes_of(keys.cast(pa.binary()))
         at = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(at + 1, minlength=len(keys.dictionary) + 1)[1:])
         raw = keys.dictionary.take(pa.array(used)).cast(pa.binary())
@@ -66,7 +66,7 @@ class KeyDictionary:
 
         Other records, damaged commits and records without a place in the log are in `rest` of the kernel's result.
         """
-        codes, values = self.codes(batch.column("key")), binary_column(batch.column("value"))
+        codes, values = self.codes(batch.column("key")), binary_column(batch.column("value").cast(pa.binary()))
         placed = codes.copy()
         placed[without_place(batch)] = -1  # no table can show when such a record was written
         decoded = decode_commits(self.columns, placed, values)
