@@ -86,7 +86,7 @@ class Engine:
         self._parallelism = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         # Cluster name -> log partition -> the first offset to read; of other log partitions all records are read. If it is not
         # empty, records without a place in the log are skipped: the previous update has counted them.
-        self._begins = {name: {int(at): offset for at, offset in one.last.positions.items()} for name, one in clusters.items()}
+        self._begins = {name: one.last.positions for name, one in clusters.items()}
         files = {name: one.record_files for name, one in clusters.items()}
         self._splits, records = plan_splits(files, self._parallelism, self._begins)
         counts = {name: None if one.records is not None else records for name, one in job.captures.items()}
