@@ -145,7 +145,7 @@ def sum_runs(one: Sequence[Any], other: Sequence[Any]) -> Run:
 
 
 def run_figures(strategy: str, mode: str, run: Run) -> dict[str, Any]:
-    """A run with the fields of `strategies` in `group_report`; the ratio is the mean over the generations for which it is known."""
+    """A run as `strategies` of `group_report` has it; its ratio is the mean over the generations for which it is known."""
     about = dict(zip((*_SUMS, *_PEAKS), run, strict=True))
     millionths, known = about.pop("millionths"), about.pop("known")
     mean = millionths / _MILLION / known if millionths is not None and known else None
