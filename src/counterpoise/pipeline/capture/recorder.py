@@ -23,6 +23,7 @@ from counterpoise.pipeline.capture.recording import Recording, Schedule, Status
 from counterpoise.pipeline.capture.sampler import Sample, Sampler, sample
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.wire.consumer_protocol import Partition
+from counterpoise.wire.offsets_topic.keys import group_of
 
 __all__ = ["Recorder"]
 
@@ -283,9 +284,8 @@ class Recorder(Recording):
 
 
 def _groups_of(batch: pa.RecordBatch) -> set[bytes]:
-    """Group ids: the first field after the record type in all keys, a string with a 16-bit length."""
-    keys = [key for key in pc.unique(batch["key"]).to_pylist() if key is not None and len(key) > 4]
-    return {key[4 : 4 + int.from_bytes(key[2:4])] for key in keys}
+    """Group ids, without those of damaged keys."""
+    return {group_of(key) for key in pc.unique(batch["key"]).to_pylist() if key is not None and len(key) > 4}
 
 
 def _with_gap(gaps: list[list[int]], index: int, first: int, after: int) -> list[list[int]]:

@@ -22,10 +22,10 @@ from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.replay_rows import replay_batch
 from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row
-from counterpoise.pipeline.scan.scan import group_of
 from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
 from counterpoise.pipeline.shuffle.blocks import ClusterTask
 from counterpoise.pipeline.stored.writers import FileWriter, TableWriter
+from counterpoise.wire.offsets_topic.keys import group_of
 from counterpoise.wire.offsets_topic.records import decode_record
 
 __all__ = ["TableRows"]

@@ -32,8 +32,9 @@ from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, plain, rows_from
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, ClusterTask, bucket_of, manifest_block, to_stream
 from counterpoise.pipeline.stored.writers import TableWriter
 from counterpoise.wire.offsets_topic.batch import CommitBatch
+from counterpoise.wire.offsets_topic.keys import group_of
 
-__all__ = ["ScanSpec", "group_of", "scan"]
+__all__ = ["ScanSpec", "scan"]
 
 _DIFFERENT = 4_000_000
 _RISING = ("log_offset", "log_ts", "committed_offset", "commit_ts")
@@ -57,7 +58,9 @@ class ScanSpec:
     # (log partition, offset) of records of aborted transactions. They are in `offset_commits`, but not in the aggregates.
     aborted: frozenset[tuple[int, int]] = frozenset()
     groups: GroupFilter = field(default_factory=GroupFilter)  # All records are counted; only those of these groups are in tables
-    begin: Mapping[int, int] = field(default_factory=dict)  # Log partition -> the first offset to read
+    # Log partition -> the first offset to read; of other log partitions all records are read. If it is not empty, records
+    # without a place in the log are skipped: the previous update has counted them.
+    begin: Mapping[int, int] = field(default_factory=dict)
     window: Window = (None, None)  # Records of other times are skipped
 
 
@@ -306,8 +309,3 @@ class _Scan(ExitStack):
 
     def _block(self, bucket: int, kind: int, rows: pa.Table, compression: str) -> Block:
         return Block(self._spec.task.first_bucket + bucket, self._first, kind, to_stream(rows, compression))
-
-
-def group_of(key: bytes | None) -> bytes:
-    """The group name in a key, after the type; of a damaged key the bytes at that place."""
-    return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
