@@ -16,7 +16,7 @@ from counterpoise.pipeline import decode
 from counterpoise.pipeline.history.modern_fold import NAMES
 from counterpoise.pipeline.history.steps import steps_of_group
 from counterpoise.pipeline.records.group_records import portions
-from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.schemas import TABLES
 
 __all__ = ["decode", "rebalances"]
 
@@ -37,11 +37,11 @@ def rebalances(generations: DataFrame, modern: DataFrame, names: Mapping[str, st
         .repartition("cluster", "group_id")
         .sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
     )
-    return ordered.mapInArrow(partial(_fold_batches, names or {}), from_arrow_schema(REBALANCES))
+    return ordered.mapInArrow(partial(_fold_batches, names or {}), from_arrow_schema(TABLES["rebalances"]))
 
 
 def _fold_batches(names: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Records sorted by cluster, group and log offset -> rows of `REBALANCES`."""
+    """Records sorted by cluster, group and log offset -> rows of table `rebalances`."""
     rows = (row for batch in batches for portion in portions(batch) for row in portion.to_pylist())
     steps: list[dict[str, Any]] = []
     weight = 0
@@ -51,7 +51,7 @@ def _fold_batches(names: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -
             topics = sum(len(one["topics"]) for one in step.get("subscriptions") or ())
             weight += 1 + ((step.get("n_partitions") or 0) + 4 * topics) // 64
             if weight >= 2000:  # fewer rows if they are large
-                yield pa.RecordBatch.from_pylist(steps, schema=REBALANCES)
+                yield pa.RecordBatch.from_pylist(steps, schema=TABLES["rebalances"])
                 steps, weight = [], 0
     if steps:
-        yield pa.RecordBatch.from_pylist(steps, schema=REBALANCES)
+        yield pa.RecordBatch.from_pylist(steps, schema=TABLES["rebalances"])

@@ -22,7 +22,7 @@ from counterpoise.pipeline.findings.advice import (
 from counterpoise.pipeline.findings.finding import Finding
 from counterpoise.pipeline.findings.life import deletion
 from counterpoise.pipeline.findings.rebalancing import share_of_time
-from counterpoise.pipeline.schemas import GROUP_REPORT
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.wording import grouped, seconds, times
 
 
@@ -42,7 +42,7 @@ def run(
 
 def healthy(**changes: Any) -> dict[str, Any]:
     """A row of `group_report` in which nothing is to be found."""
-    row: dict[str, Any] = dict.fromkeys(GROUP_REPORT.names)
+    row: dict[str, Any] = dict.fromkeys(TABLES["group_report"].names)
     row |= {
         "cluster": "default",
         "group_id": "g",

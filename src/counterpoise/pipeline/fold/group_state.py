@@ -22,7 +22,7 @@ from counterpoise.pipeline.history.step_figures import StepFigures
 from counterpoise.pipeline.history.steps import StepsFold
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.scan.aggregation import NEVER
-from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.planning.client_libraries import PYTHON, UNKNOWN
 
 __all__ = ["GroupState"]
@@ -30,7 +30,7 @@ __all__ = ["GroupState"]
 _TOPIC_ID = re.compile('"topic_id":"([^"]+)"')
 _STEP_RECORDS = (None, *(kind for kind, (_, role) in ROLES.items() if role in ("epoch", "target_epoch")))
 """Types of records with which a step may begin; None: classic."""
-_NOTHING: Mapping[str, Any] = dict.fromkeys(REBALANCES.names[1:])
+_NOTHING: Mapping[str, Any] = dict.fromkeys(TABLES["rebalances"].names[1:])
 Row = Mapping[str, Any]
 _Queued = tuple[int, bool, bytes]
 

@@ -11,17 +11,17 @@ import pyarrow as pa
 
 from counterpoise.pipeline.findings.advice import advice, fidelity_note
 from counterpoise.pipeline.records.place import micros
-from counterpoise.pipeline.schemas import GROUP_REPORT
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import anonymous
 from counterpoise.pipeline.standstill import with_standstill
 
 __all__ = ["ReportTotals", "report_rows"]
 
 _COUNTS = ("matched", "ties", "worse", "n_protocols")
-_GROUP_FIGURES = pa.schema([*GROUP_REPORT, *(pa.field(name, pa.int32()) for name in _COUNTS)])
-"""`GROUP_REPORT`, and numbers of compared generations: `matched`: the plan is the recorded assignment; `ties`: another one, with
-equal balance and as many moves; `worse`: the recorded one is less balanced or moves more. `n_protocols`: above 1 after a
-migration or a change of strategy."""
+_GROUP_FIGURES = pa.schema([*TABLES["group_report"], *(pa.field(name, pa.int32()) for name in _COUNTS)])
+"""Columns of `group_report`, and numbers of compared generations: `matched`: the plan is the recorded assignment; `ties`: another
+one, with equal balance and as many moves; `worse`: the recorded one is less balanced or moves more. `n_protocols`: above 1 after
+a migration or a change of strategy."""
 _HOUR = 3600
 _DAY = 86400
 _KIND = ("group_type", "protocol", "state")
@@ -32,7 +32,7 @@ _TOTALLED = [
 
 
 def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, salt: str | None = None) -> pa.RecordBatch:
-    """Rows of `GROUP_REPORT` from results of `Bucket.finish`.
+    """Rows of table `group_report` from results of `Bucket.finish`.
 
     `end` is the end of the recording of the cluster, in microseconds. Names are hashed with `salt` before sentences are made from
     them.
@@ -50,14 +50,14 @@ def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, sal
 
 
 def _with_advice(groups: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of `_GROUP_FIGURES` as rows of `GROUP_REPORT`, with advice and the reason for a low fidelity."""
+    """Rows of `_GROUP_FIGURES` as rows of table `group_report`, with advice and the reason for a low fidelity."""
     rows = []
     for row in groups.to_pylist():
         matched, ties, worse, n_protocols = (row.pop(name) or 0 for name in _COUNTS)
         note = fidelity_note(row["compared_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
         row["strategies"] = with_standstill(row, n_protocols)
         rows.append({**row, "fidelity_note": note, **advice(row)})
-    return pa.RecordBatch.from_pylist(rows, schema=GROUP_REPORT)
+    return pa.RecordBatch.from_pylist(rows, schema=TABLES["group_report"])
 
 
 def _without_type(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _per_day(rebalances: int | None, first: datetime | None, until: int) -> floa
 
 
 class ReportTotals:
-    """Sums over rows of `GROUP_REPORT`, for the summary."""
+    """Sums over rows of table `group_report`, for the summary."""
 
     def __init__(self) -> None:
         self._stopped: Counter[tuple[str, str]] = Counter()
@@ -93,7 +93,7 @@ class ReportTotals:
         self._kinds: dict[tuple[str | None, ...], Counter[str]] = {}
 
     def add(self, report: pa.RecordBatch) -> None:
-        """Add rows of `GROUP_REPORT`."""
+        """Add rows of table `group_report`."""
         for run in report.column("strategies").flatten().to_pylist():
             if run["stopped_seconds"] is not None:
                 self._stopped[run["strategy"], run["mode"]] += int(run["stopped_seconds"] * 1000 + 0.5)

@@ -22,7 +22,7 @@ from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.replay_rows import replay_batch
 from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row
-from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
+from counterpoise.pipeline.schemas import ACTION_PARTS, TABLES
 from counterpoise.pipeline.shuffle.blocks import ClusterTask
 from counterpoise.pipeline.stored.writers import FileWriter, TableWriter
 from counterpoise.wire.offsets_topic.keys import group_of
@@ -58,7 +58,7 @@ class TableRows(ExitStack):
         at_end = writer("group_report", end, salt=None), writer("changes", end)
         self._whole = {one.table: one for one in (*records, *at_end)}
         self._final, self._provisional = (_revised(writer) for _ in range(2))
-        self._findings = self.enter_context(FileWriter(partial(files.state_file, "findings"), FINDINGS))
+        self._findings = self.enter_context(FileWriter(partial(files.state_file, "findings"), TABLES["findings"]))
         self._parts = self.enter_context(FileWriter(partial(files.state_file, "actions"), ACTION_PARTS))
         self._totals, self._replays, self._metrics = ReportTotals(), list[Replay](), list[pa.RecordBatch]()
         self._groups: list[Row] = []
