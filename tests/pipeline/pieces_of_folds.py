@@ -54,5 +54,5 @@ def replayed_in_pieces(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...
 
 def told(replay: Replay) -> tuple[Any, ...]:
     """All that must be the same."""
-    step = {name: value for name, value in replay.step.items() if name != "assignment"}
+    step = {name: value for name, value in replay.row["step"].items() if name != "assignment"}
     return replay.row["log_offset"], step, replay.name, replay.mode, replay.owner.tolist(), replay.metrics, replay.matches
