@@ -40,8 +40,9 @@ def test_what_is_no_sound_commit_key_has_no_name() -> None:
     """It is a commit by its type all the same, or of another type; it is of no group that is chosen."""
     book = KeyDictionary(lambda groups: [group == "billing" for group in groups])
     damaged = encode_key(RecordType.OFFSET_COMMIT, ONE)[:-1]
-    assert book.codes(raw(damaged, GroupKey("billing"), THIRD, b"", b"\x00", ONE)).tolist() == [0, 1, 2, 3, 4, 5]
-    assert book.commit.tolist() == [True, False, True, True, True, True]
+    keys = raw(damaged, GroupKey("billing"), THIRD, b"", b"\x00", ONE)
+    assert book.codes(keys).tolist() == [0, 1, 2, 3, 4, 5]
+    assert are_commits(keys).tolist() == [True, False, True, True, True, True]
     assert book.group.tolist() == [-1, -1, 0, -1, -1, 1]
     assert book.topic.tolist() == [-1, -1, 0, -1, -1, 0]
     assert book.chosen.tolist() == [False, False, True, False, False, False]

@@ -28,7 +28,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER, AggregateBuffer, Aggre
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.offset_spans import OffsetSpans
-from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, plain, rows_from
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, are_commits, plain, rows_from
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, ClusterTask, bucket_of, manifest_block, to_stream
 from counterpoise.pipeline.stored.writers import TableWriter
 from counterpoise.wire.offsets_topic.batch import CommitBatch
@@ -133,9 +133,9 @@ class _Scan(ExitStack):
         if not batch.num_rows:
             return
         keys = self._keys
-        good, decoded, codes = keys.commits(batch)
+        good, decoded = keys.commits(batch)
         time = good.column("log_ts").cast(pa.int64()).to_numpy()
-        damaged = np.append(keys.commit, False)[codes[decoded.rest]]
+        damaged = are_commits(batch.column("key"))[decoded.rest]
         others, lost = decoded.rest[~damaged], decoded.rest[damaged]
         before = self._records_before(batch, others, decoded)
         self._add_records(batch, others)
