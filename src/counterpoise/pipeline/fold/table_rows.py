@@ -57,7 +57,7 @@ class TableRows(ExitStack):
         records = writer("group_generations"), writer("modern_group_records"), writer("decode_errors")
         at_end = writer("group_report", end, salt=None), writer("changes", end)
         self._whole = {one.table: one for one in (*records, *at_end)}
-        self._final, self._provisional = (_revised(writer) for _ in range(2))
+        self._final, self._provisional = (_writers_of_revised(writer) for _ in range(2))
         self._findings = self.enter_context(FileWriter(partial(files.state_file, "findings"), TABLES["findings"]))
         self._parts = self.enter_context(FileWriter(partial(files.state_file, "actions"), ACTION_PARTS))
         self._totals, self._replays, self._metrics = ReportTotals(), list[Replay](), list[pa.RecordBatch]()
@@ -164,7 +164,7 @@ class TableRows(ExitStack):
         return self._provisional if self.provisional else self._final
 
 
-def _revised(writer: Callable[..., TableWriter]) -> dict[str, TableWriter]:
+def _writers_of_revised(writer: Callable[..., TableWriter]) -> dict[str, TableWriter]:
     """The writers of the tables that have provisional rows."""
     lag, health = writer("partition_lag", "at", rising=("at",), single=("committed",)), writer("health", "since")
     return {one.table: one for one in (writer("rebalances"), lag, health, writer("replays"), writer("metrics"))}

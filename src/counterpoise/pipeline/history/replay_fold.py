@@ -23,6 +23,7 @@ from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
 __all__ = [
     "BY_LAG",
     "CLOSED_LOOP",
+    "ENDED",
     "EPOCH_TYPE",
     "OBSERVED",
     "REPLAY",
@@ -185,7 +186,8 @@ def _is_recorded(inputs: Inputs, owner: Int32) -> bool:
     return inputs.duplicates == 0 and bool(np.array_equal(first, inputs.recorded))
 
 
-_ENDED = ("deleted", "migrated")
+ENDED = ("deleted", "migrated")
+"""Kinds of steps at which all members leave together."""
 EPOCH_TYPE = "consumer"
 """Type of groups whose assignor is the broker and whose members consume partitions. Each of their steps is a generation."""
 
@@ -205,7 +207,7 @@ def as_generation(step: Row) -> dict[str, Any]:
         **{name: step[name] for name in ("group_id", "log_partition", "log_offset", "log_ts", "generation", "protocol")},
         "protocol_type": "consumer",
         "leader_library": None,
-        "deleted": step["kind"] in _ENDED,
+        "deleted": step["kind"] in ENDED,
         "members": members,
         "lag": step.get("lag"),
         "recreated": step.get("recreated"),
