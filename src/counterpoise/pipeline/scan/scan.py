@@ -86,7 +86,7 @@ class _Scan(ExitStack):
     def __init__(self, spec: ScanSpec) -> None:
         super().__init__()
         self._spec = spec
-        self._keys = KeyDictionary(None if spec.groups.everyone else spec.groups.fitting)
+        self._keys = KeyDictionary(spec.groups.fitting)
         writer = partial(TableWriter, spec.task.files, spec.task.cluster, salt=spec.task.salt)
         self._commits = self.enter_context(writer("offset_commits", schema=CODED_COLUMNS, rising=_RISING, spanned=_SPANNED))
         self._errors = self.enter_context(writer("decode_errors"))
@@ -214,12 +214,10 @@ class _Scan(ExitStack):
         types = [None if key is None or len(key) < 2 else int.from_bytes(key[:2], "big", signed=True) for key in keys]
         self._kinds.update(types)
         self._deleted.update(compress(types, deleted))
-        chosen = self._spec.groups
-        if not chosen.everyone:
-            groups = (group_of(key).decode(errors="replace") for key in keys)
-            fits = pa.array(chosen.fitting(groups), pa.bool_())
-            self._write_errors(rows.filter(pc.invert(fits)))
-            rows = rows.filter(fits)
+        groups = (group_of(key).decode(errors="replace") for key in keys)
+        fits = pa.array(self._spec.groups.fitting(groups), pa.bool_())
+        self._write_errors(rows.filter(pc.invert(fits)))
+        rows = rows.filter(fits)
         self._records.append(rows)
         self._record_bytes += rows.nbytes
 
