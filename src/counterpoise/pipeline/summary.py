@@ -101,14 +101,15 @@ def data_notes(records: int, transactional: int, aborted_known: bool, disagreein
 
 def lag_note(folded: Sequence[Manifest]) -> list[str]:
     """One sentence on unknown lag in replays, or none; `folded` are manifests of fold tasks."""
-    # Numbers of observed plans, of those with sampled lag, and for these of unknown lags and of partitions.
-    all_, sampled, unknown, partitions = (sum(one["with_lag"][at] for one in folded) for at in range(4))
-    if not all_:
-        return []
-    without = all_ - sampled
-    parts = [f"left out of {without:,} of {all_:,} generations: no log end was sampled before them"] if without else []
-    if unknown:
-        parts.append(f"given 0 for {unknown:,} of {partitions:,} lags (partition x generation): nothing was committed")
+    sums: Counter[str] = Counter()
+    for one in folded:
+        sums.update(one["with_lag"])
+    parts, without = list[str](), sums["plans"] - sums["sampled"]
+    if without:
+        parts.append(f"left out of {without:,} of {sums['plans']:,} generations: no log end was sampled before them")
+    if sums["unknown"]:
+        words = f"given 0 for {sums['unknown']:,} of {sums['partitions']:,} lags (partition x generation)"
+        parts.append(f"{words}: nothing was committed")
     return [f"replays of lag and lag-sticky: {'; '.join(parts)}"] if parts else []
 
 

@@ -46,7 +46,8 @@ class StrategyFigures:
         self._compared: Counter[str] = Counter()
         self._matched: Counter[str] = Counter()
         self._ties = self._worse = 0
-        self.with_lag = [0, 0, 0, 0]
+        # Observed plans, those with sampled lag, and of these the unknown lags and the partitions
+        self.with_lag: Counter[str] = Counter()
 
     def add_observed(self, row: Mapping[str, Any], declared: Mapping[str, Any] | None) -> None:
         """Add the observed row of a generation, and the replay of the declared strategy."""
@@ -62,9 +63,9 @@ class StrategyFigures:
             seen["worst"] = [-excess, row["log_offset"], row["generation"], row["log_ts"]]
         if seen["now"] is None or row["log_offset"] >= seen["now"]["log_offset"]:
             seen["now"] = {name: row[name] for name in _NOW}
-        unknown = row["lag_unknown"]
-        more_lag = (1, int(unknown is not None), unknown or 0, 0 if unknown is None else row["n_partitions"])
-        self.with_lag = [one + more for one, more in zip(self.with_lag, more_lag, strict=True)]
+        self.with_lag.update(plans=1)
+        if row["lag_unknown"] is not None:
+            self.with_lag.update(sampled=1, unknown=row["lag_unknown"], partitions=row["n_partitions"])
         if declared is not None:
             library = declared["leader_library"] or "unknown"
             self._compared[library] += 1
@@ -153,11 +154,11 @@ def run_figures(strategy: str, mode: str, run: Run) -> dict[str, Any]:
 
 
 def totals(figures: Iterable[StrategyFigures]) -> dict[str, Any]:
-    """Sums over groups, for the summary: `runs` by strategy and mode, and `with_lag` (see `summary.lag_note`)."""
+    """Sums over groups, for the summary: `runs` by strategy and mode, and `with_lag`."""
     runs: dict[tuple[str, str], Run] = {}
-    with_lag = [0, 0, 0, 0]
+    with_lag: Counter[str] = Counter()
     for one in figures:
         for (_, strategy, mode), run in one.runs.items():
             runs[strategy, mode] = sum_runs(runs.get((strategy, mode), _NO_RUN), run)
-        with_lag = [left + right for left, right in zip(with_lag, one.with_lag, strict=True)]
+        with_lag.update(one.with_lag)
     return {"runs": [[*key, run] for key, run in runs.items()], "with_lag": with_lag}
