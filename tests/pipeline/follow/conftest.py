@@ -46,7 +46,7 @@ class Followed:
     whole: Path
     out: Path
     rebalances: list[str]
-    positions: dict[str, int]
+    positions: dict[int, int]
     first: Follow
     again: Follow
     pages: list[int]
@@ -88,7 +88,7 @@ def number(out: Path | str) -> int:
     return 0 if found is None else found.number
 
 
-def reached(out: Path | str) -> dict[str, int]:
+def reached(out: Path | str) -> dict[int, int]:
     """Log partition -> the offset after the last record that the tables have."""
     saved = saved_in(out)
     return {} if saved is None else saved.clusters["default"].positions
