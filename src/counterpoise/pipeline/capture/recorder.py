@@ -162,7 +162,7 @@ class Recorder(Recording):
                 mine = offsets[parts == index]
                 self._note_gap((OFFSETS_TOPIC, index), mine)
                 self._advance((OFFSETS_TOPIC, index), int(mine.max()) + 1)
-            keys = [key for key in pc.unique(batch["key"]).to_pylist() if key is not None and len(key) > 4]  # not damaged
+            keys = [key for key in pc.unique(batch["key"]).to_pylist() if key is not None and len(key) > 4]  # others are damaged
             self._groups.update(map(group_of, keys))
             self.status.groups = len(self._groups)
             self.status.trouble = ""

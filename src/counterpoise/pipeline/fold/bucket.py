@@ -124,7 +124,8 @@ class Bucket:
         opened = open_rows(self.parts, self._ends.instants)
         self._add_health(rows, opened)
         counted, with_commits = committed_partitions(self.parts, stops), groups_with_commits(self.parts)
-        lag, health = dict(lag_figures(self.parts, self._ends.instants)), dict(health_figures(self.groups, self.parts, opened))
+        lag = dict(lag_figures(self.parts, self._ends.instants))
+        health = dict(health_figures(self.groups, self.parts, opened))
         for name, group in sorted(self.groups.items()):
             for row in changes.change_rows(group.changes, name, end):
                 rows.add_change(row)

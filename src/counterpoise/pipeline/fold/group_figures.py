@@ -110,8 +110,9 @@ def add_commits(of: Callable[[str], GroupState], commits: pa.Table) -> None:
     table = commits.group_by("group_id", use_threads=False).aggregate(_COMMITS)
     columns = [table["group_id"], *(table[f"{name}_{function}"] for name, function in _COMMITS)]
     for group, live, dead, first, last in zip(*(one.to_pylist() for one in columns), strict=True):
-        known = of(group).commits or [0, 0, NEVER, -NEVER]
-        of(group).commits = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
+        state = of(group)
+        known = state.commits or [0, 0, NEVER, -NEVER]
+        state.commits = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
 
 
 def commit_columns(figures: CommitFigures, *, gone: bool) -> Figures:

@@ -119,5 +119,5 @@ class ReportTotals:
         groups in which some generation did not match, of groups whose older history is missing (`cut`), that were polled, and
         that have stops without samples.
         """
-        groups = [{**dict(zip(_KIND, kind, strict=True)), **counts} for kind, counts in self._kinds.items()]
+        groups: list[dict[str, Any]] = [{**dict(zip(_KIND, kind, strict=True)), **counts} for kind, counts in self._kinds.items()]
         return {"groups": groups, "stopped": [[*key, ms] for key, ms in self._stopped.items()], "stopped_ms": self._stopped_ms}

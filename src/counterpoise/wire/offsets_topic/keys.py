@@ -102,7 +102,7 @@ def decode_key(key: bytes) -> tuple[RecordType, Key]:
 
 
 def group_of(key: bytes | None) -> bytes:
-    """The group name in a key, after the type; of a damaged key the bytes at that place."""
+    """The group name in a key: after the type, with a 16-bit length before it; of a damaged key the bytes at that place."""
     return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
 
 
