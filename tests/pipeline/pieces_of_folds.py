@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
-from counterpoise.pipeline.history.fold_state import decode_state, encode_state
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state, restored
 from counterpoise.pipeline.history.replay_fold import STEP_COLUMNS, Replay, ReplayFold
 from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
@@ -19,7 +19,7 @@ def history_of(steps: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     whole, cut = StepFigures(), StepFigures()
     for step in steps:
         whole.add(step)
-        cut = StepFigures(decode_state(encode_state(cut.state)))
+        cut = restored(StepFigures(), decode_state(encode_state(vars(cut))))
         cut.add(step)
     assert cut.summary() == whole.summary()
     return whole.summary()
@@ -54,5 +54,5 @@ def replayed_in_pieces(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...
 
 def told(replay: Replay) -> tuple[Any, ...]:
     """All that must be the same."""
-    step = {name: value for name, value in replay.step.items() if name != "assignment"}
+    step = {name: value for name, value in replay.row["step"].items() if name != "assignment"}
     return replay.row["log_offset"], step, replay.name, replay.mode, replay.owner.tolist(), replay.metrics, replay.matches

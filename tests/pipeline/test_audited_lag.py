@@ -16,7 +16,7 @@ from counterpoise.cli.app import app
 from counterpoise.clients import kafka_python
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.audited_lag import audited_lag, audited_production, audited_source, newest_rows
-from counterpoise.pipeline.schemas import PARTITION_LAG
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
 
@@ -43,7 +43,7 @@ def audited(tmp_path: Path) -> Path:
     rows += [row(10, "t", 0, 20), row(10, "t", 1, 30), row(10, "u", 2, 4), row(10, "t", 0, 1, group_id="other")]
     folder = tmp_path / "tables" / "partition_lag"
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["partition_lag"]), folder / "part-0.parquet")
     return tmp_path
 
 
@@ -79,7 +79,7 @@ def test_a_partition_that_the_last_sample_lacks_has_the_row_before_if_its_topic_
     """Topic t: partitions 1 and 2 have no leader at 12:10. Topic r was recreated between the samples with one partition."""
     rows = [row(0, "t", 0, 5), row(0, "t", 1, 6), row(0, "t", 2, 7), row(5, "t", 2, 8, quality="interpolated")]
     rows += [row(10, "t", 0, 20), row(0, "r", 0, 1), row(0, "r", 1, 2), row(10, "r", 0, 3, log_end=50), row(0, "gone", 0, 9)]
-    newest = newest_rows(pa.Table.from_pylist(rows[::-1], schema=PARTITION_LAG))
+    newest = newest_rows(pa.Table.from_pylist(rows[::-1], schema=TABLES["partition_lag"]))
     found = [(one["topic"], one["partition"], one["lag"]) for one in newest.to_pylist()]
     assert found == [("r", 0, 3), ("t", 0, 20), ("t", 1, 6), ("t", 2, 8)]
 
@@ -89,7 +89,7 @@ def test_the_recorded_lag_of_a_partition_without_a_leader_is_that_of_the_sample_
     rows += [row(minute, "t", 1, 5_000, log_end=9_000) for minute in (0, 1)] + [row(0, "gone", 0, 7)]
     folder = tmp_path / "tables" / "partition_lag"
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["partition_lag"]), folder / "part-0.parquet")
     assert audited_production(tmp_path, "g").lag.tolist() == [5_107, 5_100, 5_100]
 
 
@@ -97,7 +97,7 @@ def test_without_log_ends_everything_is_unknown(tmp_path: Path) -> None:
     rows = [row(3, "t", 0, None, log_end=None), row(7, "t", 1, None, log_end=None)]
     folder = tmp_path / "tables" / "partition_lag"
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["partition_lag"]), folder / "part-0.parquet")
     found = audited_lag(tmp_path, "g")
     assert {topic: lag.tolist() for topic, lag in found.known.items()} == {"t": [-1, -1]}
     assert found.unknown({"t": 2}) == 2
@@ -139,7 +139,7 @@ def test_plan_takes_the_lag_of_an_audit(audited: Path, tmp_path: Path) -> None:
     ):
         refused = run(snapshot, *words)
         assert (refused.exit_code, message in refused.stderr) == (2, True)
-    east = pa.Table.from_pylist([row(10, "t", 0, 50, cluster="east")], schema=PARTITION_LAG)
+    east = pa.Table.from_pylist([row(10, "t", 0, 50, cluster="east")], schema=TABLES["partition_lag"])
     pq.write_table(east, audited / "tables" / "partition_lag" / "part-1.parquet")
     assert "is in the clusters default, east; name one with --cluster" in run(snapshot, "--lag-from", audited).stderr
     named = run(snapshot, "--lag-from", audited, "--cluster", "east", "--json")

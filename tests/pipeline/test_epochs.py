@@ -80,7 +80,7 @@ def test_every_strategy_is_asked_what_it_would_have_done_in_the_brokers_place() 
     inputs = seen[3, "sticky", REPLAY].inputs
     assert inputs.problem.previous_owner.tolist() == [0, 0, 0, 0]
     assert (inputs.recorded.tolist(), inputs.observed.tolist(), inputs.client_ids) == ([0, 0, 1, 1], [0, 0, 1, 1], ("m1", "m2"))
-    assert {replay.step["protocol_kind"] for replay in seen.values()} == {"server"}
+    assert {replay.row["step"]["protocol_kind"] for replay in seen.values()} == {"server"}
 
 
 def test_a_member_of_such_a_group_gives_up_only_what_moves_while_an_eager_strategy_stops_all() -> None:
@@ -271,11 +271,11 @@ def test_an_upgraded_group_continues_with_the_partitions_it_had_and_so_does_a_do
     both = [member("a-1", {"t": [0, 1]}), member("b-1", {"t": [2, 3]})]
     down = [*up, modern(3, None, seconds=7), generation(7, *both, seconds=7), generation(8, *both, seconds=9)]
     again = replayed(*down)[8, OBSERVED, REPLAY]
-    assert (again.metrics.kept, again.metrics.moved, again.step["kind"]) == (4, 0, "rebalance")
+    assert (again.metrics.kept, again.metrics.moved, again.row["step"]["kind"]) == (4, 0, "rebalance")
     whole = {step["log_offset"]: step for step in steps_of_group(down)}
     found = list(replays_of_group(generations(*down), ASKED))
     assert len(found) == 21
-    assert [one.step["incarnation"] for one in found] == [whole[one.row["log_offset"]]["incarnation"] for one in found]
+    assert [one.row["step"]["incarnation"] for one in found] == [whole[one.row["log_offset"]]["incarnation"] for one in found]
     assert [step["incarnation"] for step in whole.values()] == [0] * len(whole)
     assert [step["detail"] for step in whole.values() if step["generation"] == 7] == [""]
 
@@ -287,7 +287,9 @@ def test_lives_of_a_group_are_counted_whatever_their_protocols() -> None:
     anew = [*classic, *by_broker, modern(3, None, seconds=60), generation(1, member("b-1", {"t": [0, 1]}), seconds=99)]
     whole = {step["log_offset"]: step["incarnation"] for step in steps_of_group(anew)}
     assert [*whole.values()] == [0, 0, 0, 1, 1, 2]
-    found = [(one.step["incarnation"], whole[one.row["log_offset"]]) for one in replays_of_group(generations(*anew), ASKED)]
+    found = [
+        (one.row["step"]["incarnation"], whole[one.row["log_offset"]]) for one in replays_of_group(generations(*anew), ASKED)
+    ]
     assert sorted(set(found)) == [(0, 0), (1, 1), (2, 2)]
 
 
@@ -300,7 +302,7 @@ def test_static_members_that_are_back_have_in_closed_loop_what_they_had() -> Non
 def test_a_group_that_was_deleted_begins_again_with_nothing() -> None:
     later = [*two_members(), modern(3, None, seconds=11), modern(5, member_848("m1", "t"), "m1", seconds=99)]
     found = list(replays_of_group(generations(*later, *epoch(2, {"m1": [0, 1]}, seconds=99)), ASKED))
-    mine = [one for one in found if one.step["incarnation"] == 1]
+    mine = [one for one in found if one.row["step"]["incarnation"] == 1]
     assert {(one.name, one.metrics.kept, one.metrics.moved) for one in mine} == {(name, 0, 0) for name in (OBSERVED, *ASKED)}
 
 

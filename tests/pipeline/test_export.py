@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from counterpoise.cli.app import app
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.export import EARLIEST, export_plan, export_written
-from counterpoise.pipeline.schemas import PARTITION_LAG
+from counterpoise.pipeline.schemas import TABLES
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ def audited(tmp_path: Path) -> Path:
     rows += [row(9, 50, at=AT.replace(year=2025), topic="gone"), row(0, 77, group_id="other")]
     folder = tmp_path / "tables" / "partition_lag"
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["partition_lag"]), folder / "part-0.parquet")
     return tmp_path
 
 
@@ -58,7 +58,7 @@ def test_a_partition_without_a_leader_at_the_last_sample_is_in_the_plan_and_a_to
     rows += [row(0, 50, at=AT.replace(minute=1))]
     folder = tmp_path / "tables" / "partition_lag"
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=PARTITION_LAG), folder / "part-0.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["partition_lag"]), folder / "part-0.parquet")
     plan = export_plan(tmp_path, "g", "lag-sticky", 1)
     assert json.loads(plan["queries"][0]["startingOffsets"]) == {"t": {"0": 50, "1": 41, "2": 42}}
     assert plan["notes"] == [

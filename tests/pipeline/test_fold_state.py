@@ -12,7 +12,7 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.history.causes import Difference
-from counterpoise.pipeline.history.fold_state import decode_state, encode_state, restore
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state, restored
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
 from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told
 from tests.pipeline.rows import NAMED, epoch, generation, generation_batches, member, member_848, modern, modern_batches
@@ -97,9 +97,9 @@ def test_what_is_restored_has_the_types_that_it_had() -> None:
         def __init__(self) -> None:
             self.why, self.counted, self.seen, self.last = Difference(), Counter[str](), set[int](), ("x", 1)
 
-    fold, other = Fold(), Fold()
+    fold = Fold()
     fold.why, fold.counted["a"], fold.seen = Difference("join", ["a"], [], ["ü"], "joined: a"), 3, {1, 2}
-    restore(other, decode_state(encode_state(vars(fold))))
+    other = restored(Fold(), decode_state(encode_state(vars(fold))))
     assert vars(other) == {**vars(fold), "last": ["x", 1]}
     assert list(map(type, vars(other).values())) == [Difference, Counter, set, list]
 

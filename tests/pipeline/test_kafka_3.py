@@ -24,7 +24,7 @@ import pytest
 
 from counterpoise.pipeline.history.modern_fold import NAMES
 from counterpoise.pipeline.history.steps import steps_of_group
-from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.schemas import TABLES
 from tests.pipeline.conftest import COLUMNS
 from tests.pipeline.pieces_of_folds import history_of
 from tests.pipeline.rows import generation_rows, modern_rows
@@ -49,7 +49,7 @@ def steps(metadata: bool = True) -> dict[str, list[Step]]:
             rows[row["group_id"]].append(row)
         for group, of in rows.items():
             history = [of[0], *sorted(of[1:], key=lambda row: row["log_offset"])]
-            found[group] = [dict.fromkeys(REBALANCES.names) | step for step in steps_of_group(history)]
+            found[group] = [dict.fromkeys(TABLES["rebalances"].names) | step for step in steps_of_group(history)]
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from counterpoise.pipeline.history import steps
+from counterpoise.pipeline import dataframe_api
 from counterpoise.pipeline.records.group_records import AT_ONCE, portions
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan
 from counterpoise.pipeline.synthetic.group_records import group_records
@@ -62,7 +62,7 @@ def test_groups_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
             cut.append(part.num_rows)
             yield part
 
-    monkeypatch.setattr(steps, "portions", counted)
+    monkeypatch.setattr(dataframe_api, "portions", counted)
     payload = b"x" * (AT_ONCE // 4)
     rows = pa.RecordBatch.from_pydict({"cluster": ["c"] * 10, "group_id": ["a"] * 6 + ["b"] * 4, "payload": [payload] * 10})
     read: list[list[str]] = []
@@ -71,7 +71,7 @@ def test_groups_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
         read.append([row["group_id"] for row in islice(of, 1, None)])
         return ()
 
-    monkeypatch.setattr(steps, "steps_of_group", no_steps)
-    assert list(steps._fold_batches({}, [rows])) == []
+    monkeypatch.setattr(dataframe_api, "steps_of_group", no_steps)
+    assert list(dataframe_api._fold_batches({}, [rows])) == []
     assert read == [["a"] * 6, ["b"] * 4]
     assert max(cut) <= 4

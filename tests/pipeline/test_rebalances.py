@@ -9,7 +9,7 @@ import pytest
 
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
 from counterpoise.pipeline.records.group_records import payload
-from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.wire.offsets_topic import values
 from tests.pipeline.pieces_of_folds import history_of
 from tests.pipeline.rows import NAMED, created, current, epoch, generation, member, member_848, modern, target, tombstone
@@ -535,7 +535,7 @@ def test_a_streams_group_is_listed_with_its_epochs_and_settles_by_its_own_number
         [{"topic": "0", "partitions": [0]}],
         [{"topic": "0", "partitions": [1]}],
     ]
-    row = history_of(dict.fromkeys(REBALANCES.names) | step for step in seen)
+    row = history_of(dict.fromkeys(TABLES["rebalances"].names) | step for step in seen)
     assert (row["group_type"], row["state"], row["generation_now"], row["rebalances"]) == ("streams", "deleted", 3, 2)
 
 

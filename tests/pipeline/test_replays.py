@@ -120,7 +120,7 @@ def test_a_deleted_group_begins_without_a_past() -> None:
         if r.row["log_ts"] == again[0]["log_ts"]
     ]
     assert {(r.metrics.moved, r.metrics.kept) for r in seen} == {(0, 0)}
-    assert {r.step["incarnation"] for r in seen} == {1}
+    assert {r.row["step"]["incarnation"] for r in seen} == {1}
 
 
 def test_a_made_up_index_adds_no_partitions_to_a_replay() -> None:

@@ -24,7 +24,7 @@ from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.scan.group_filter import groups_of_topics
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
-from counterpoise.pipeline.schemas import METRICS
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.anonymous import anonymous, fingerprint
 from counterpoise.pipeline.source.scope import AuditScope, parse_time
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SINCE, UNTIL = datetime(2026, 11, 21, 4, 6, tzinfo=UTC), datetime(2026, 11, 21, 4, 10, tzinfo=UTC)
 TWO = ["range", "sticky"]
-KINDS = (pa.string(), pa.string(), METRICS.field("skewed_topics").type, pa.list_(pa.string()), pa.string())
+KINDS = (pa.string(), pa.string(), TABLES["metrics"].field("skewed_topics").type, pa.list_(pa.string()), pa.string())
 LATE = "bi-loader"
 """It has generations after the first samples and before its first row of lag."""
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.follow.follower import Follow, Pace
+from counterpoise.pipeline.follow.follower import Follow
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import join
 from tests.pipeline.conftest import data_frames
@@ -68,7 +68,7 @@ def followed(spark: SparkSession, captures: Mapping[str, Path], options: dict[st
     for one in growing:
         one.grow()
     sources = {name: one.folder for name, one in zip(captures, growing, strict=True)}
-    with running(Follow(spark, sources, out, pace=Pace(0.1, 1e9), **options)) as follow:
+    with running(Follow(spark, sources, out, trigger=0.1, report_every=1e9, **options)) as follow:
         for _ in range(PIECES - 1):
             updates = follow.status.updates
             wait(lambda updates=updates: follow.status.updates > updates)  # type: ignore[misc]

@@ -47,7 +47,7 @@ def follow(
     if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
         raise OptionError("--follow needs a Spark session of its own: start it without SPARK_REMOTE and spark-submit")
     from counterpoise.pipeline.audit import check_continued
-    from counterpoise.pipeline.follow.follower import Follow, Pace
+    from counterpoise.pipeline.follow.follower import Follow
     from counterpoise.pipeline.gateway import sigterm_deferred
     from counterpoise.pipeline.session import local_session
     from counterpoise.pipeline.source.layout import read_capture
@@ -68,7 +68,8 @@ def follow(
                 check_lasting(spark, options["into"])
             report = partial(write_report, out)
             callbacks: dict[str, Any] = {"write_report": report, "on_status": show, "watch": watch}
-            running = Follow(spark, captures, out, pace=Pace(*pace), stopped=stopped, **callbacks, **options)
+            trigger, every = pace
+            running = Follow(spark, captures, out, trigger=trigger, report_every=every, stopped=stopped, **callbacks, **options)
             with ExitStack() as served:
                 if port is not None:
                     from counterpoise.pipeline.follow.openmetrics import serve

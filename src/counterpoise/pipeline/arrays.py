@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
 
-__all__ = ["Bool", "Columns", "Float", "first_of_runs", "last_at", "run_starts", "slices", "widened"]
+__all__ = ["Bool", "Columns", "Float", "first_of_runs", "last_at", "last_of_runs", "run_starts", "runs", "slices", "widened"]
 
 Bool = npt.NDArray[np.bool_]
 Float = npt.NDArray[np.float64]
@@ -58,9 +58,20 @@ def first_of_runs(*columns: npt.NDArray[Any]) -> Bool:
     return first
 
 
+def last_of_runs(*columns: npt.NDArray[Any]) -> Bool:
+    """Whether each row differs from the next one in any of the columns."""
+    return np.append(first_of_runs(*columns)[1:], True)[: len(columns[0])]
+
+
 def run_starts(*columns: npt.NDArray[Any]) -> Int64:
     """The first row of each run of rows that are equal in all columns."""
     return np.flatnonzero(first_of_runs(*columns))
+
+
+def runs(*columns: npt.NDArray[Any]) -> Iterator[slice]:
+    """The runs of rows that are equal in all columns."""
+    starts = run_starts(*columns).tolist()
+    return map(slice, starts, [*starts[1:], len(columns[0])])
 
 
 def slices(sizes: npt.NDArray[Any], most: int) -> Iterator[slice]:

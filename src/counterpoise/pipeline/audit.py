@@ -266,5 +266,5 @@ def _capture(source: str | Path | DataFrame | Capture) -> Capture:
         return source
     if isinstance(source, DataFrame):
         with read_errors("records"):
-            return Capture(records=check_columns(source, "records"), notes=(_ONLY_RECORDS,))
+            return Capture(records=check_columns(source), notes=(_ONLY_RECORDS,))
     return read_capture(source)

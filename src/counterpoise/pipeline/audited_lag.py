@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.arrays import first_of_runs, run_starts
+from counterpoise.pipeline.arrays import first_of_runs, last_of_runs
 from counterpoise.pipeline.stored.tables import rows_of_group
 
 __all__ = ["AuditedLag", "AuditedProduction", "audited_lag", "audited_production", "audited_source", "group_rows", "newest_rows"]
@@ -146,7 +146,7 @@ def newest_rows(table: pa.Table) -> pa.Table:
     begin = np.full(len(table), at.min())  # by topic
     np.maximum.at(begin, topic[fell], at[fell])
     exists = np.bincount(topic[at >= last], minlength=len(table)) > 0
-    newest = np.append(run_starts(topic, partition)[1:], len(table)) - 1
+    newest = np.flatnonzero(last_of_runs(topic, partition))
     return table.take(pa.array(newest[exists[topic[newest]] & (at[newest] >= begin[topic[newest]])]))
 
 

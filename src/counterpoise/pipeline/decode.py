@@ -78,5 +78,5 @@ def _error_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def _stage(records: DataFrame, chosen: Column, kernel: _Kernel, table: str, cluster: str) -> DataFrame:
-    decoded = check_columns(records, "records").where(chosen).mapInArrow(kernel, from_arrow_schema(COLUMNS[table]))
+    decoded = check_columns(records).where(chosen).mapInArrow(kernel, from_arrow_schema(COLUMNS[table]))
     return decoded.select(fn.lit(cluster).alias("cluster"), *COLUMNS[table].names)

@@ -84,11 +84,9 @@ class Engine:
         self._spark, self._job, self._work, self._scope, self._write_states = spark, job, work, job.scope, write_states
         self._files = job.transaction.new_files
         self._parallelism = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        # Cluster name -> log partition -> the first offset to read; of other log partitions all records are read. If it is not
-        # empty, records without a place in the log are skipped: the previous update has counted them.
-        self._begins = {name: {int(at): offset for at, offset in one.last.positions.items()} for name, one in clusters.items()}
         files = {name: one.record_files for name, one in clusters.items()}
-        self._splits, records = plan_splits(files, self._parallelism, self._begins)
+        begins = {name: one.last.positions for name, one in clusters.items()}
+        self._splits, records = plan_splits(files, self._parallelism, begins)
         counts = {name: None if one.records is not None else records for name, one in job.captures.items()}
         self.clusters = clusters
         buckets = [one.last.buckets or bucket_count(counts[name]) for name, one in clusters.items()]
@@ -136,7 +134,7 @@ class Engine:
                 records, splits = self._raw_records(name).repartitionByRange(count, "partition", "offset"), None
                 records = records.sortWithinPartitions("partition", "offset")
             parts.append(records.mapInArrow(partial(scan_records, specs[name], splits), BLOCKS))
-            if since is not None and not self._begins[name]:
+            if since is not None and not self.clusters[name].last.positions:
                 spec = replace(specs[name], window=(None, None))
                 parts.append(self._compacted(name, since).mapInArrow(partial(scan_records, spec, None), BLOCKS))
         return reduce(DataFrame.unionAll, parts)
@@ -186,7 +184,7 @@ class Engine:
                 aggregate_until=int(one.ends.instants[-1]) if self._write_states and len(one.ends.instants) else NEVER,
                 aborted=self._job.captures[name].files.aborted_records or frozenset(),
                 groups=filters[name],
-                begin=self._begins[name],
+                begin=one.last.positions,
                 window=self._scope.window,
             )
             for name, one in self.clusters.items()

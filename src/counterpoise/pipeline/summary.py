@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from counterpoise._version import __version__
 from counterpoise.pipeline.findings.finding import weight_of
-from counterpoise.pipeline.fold.strategy_figures import mean_of, sum_runs
+from counterpoise.pipeline.fold.strategy_figures import run_figures, sum_runs
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.source.layout import ENDS_FILE
 
@@ -22,9 +22,6 @@ MOST_GROUPS = 20
 """Maximal number of groups of an action in the summary; the table has all."""
 
 Manifest: TypeAlias = Mapping[str, Any]
-_COUNTS = ("n", "members", "compared", "matched", "fidelity_below_one", "cut", "polled", "unsampled")
-_GROUPS = ("group_type", "protocol", "state", *_COUNTS)
-"""The figures of groups in the manifest of a fold task, by type, protocol and state."""
 
 
 def count_records(scanned: Iterable[Manifest], folded: Sequence[Manifest]) -> dict[str, Any]:
@@ -70,7 +67,7 @@ def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, A
 
 def summarize(counted: Mapping[str, Any], folded: Sequence[Manifest], found: Mapping[str, Any]) -> dict[str, Any]:
     """The summary without source, tables and notes, by results of `count_records` and `rank_all`, and manifests of fold tasks."""
-    groups = [dict(zip(_GROUPS, row, strict=True)) for one in folded for row in one["groups"]]
+    groups = [row for one in folded for row in one["groups"]]
     return {
         "counterpoise": __version__,
         **{name: counted[name] for name in ("from", "to", "sampled_from", "sampled_to", "records")},
@@ -104,19 +101,20 @@ def data_notes(records: int, transactional: int, aborted_known: bool, disagreein
 
 def lag_note(folded: Sequence[Manifest]) -> list[str]:
     """One sentence on unknown lag in replays, or none; `folded` are manifests of fold tasks."""
-    # Numbers of observed plans, of those with sampled lag, and for these of unknown lags and of partitions.
-    all_, sampled, unknown, partitions = (sum(one["with_lag"][at] for one in folded) for at in range(4))
-    if not all_:
-        return []
-    without = all_ - sampled
-    parts = [f"left out of {without:,} of {all_:,} generations: no log end was sampled before them"] if without else []
-    if unknown:
-        parts.append(f"given 0 for {unknown:,} of {partitions:,} lags (partition x generation): nothing was committed")
+    sums: Counter[str] = Counter()
+    for one in folded:
+        sums.update(one["with_lag"])
+    parts, without = list[str](), sums["plans"] - sums["sampled"]
+    if without:
+        parts.append(f"left out of {without:,} of {sums['plans']:,} generations: no log end was sampled before them")
+    if sums["unknown"]:
+        words = f"given 0 for {sums['unknown']:,} of {sums['partitions']:,} lags (partition x generation)"
+        parts.append(f"{words}: nothing was committed")
     return [f"replays of lag and lag-sticky: {'; '.join(parts)}"] if parts else []
 
 
 def _of_groups(kinds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    total = {name: sum(row[name] or 0 for row in kinds) for name in _COUNTS}
+    total = {name: sum(row[name] for row in kinds) for name in ("n", "members", "compared", "matched", "fidelity_below_one")}
     fidelity = {"compared": total["compared"], "matched": total["matched"], "groups_below_one": total["fidelity_below_one"]}
     by = {"by_type": _by(kinds, "group_type"), "by_protocol": _by(kinds, "protocol"), "by_state": _by(kinds, "state")}
     return {
@@ -141,7 +139,7 @@ _QUALITY = {
         "part of their stops is in time without samples of log ends, when the broker or the capture was away: it is left out",
     ),
 }
-"""Kind of a note on data quality -> its column of `_COUNTS`, and its text."""
+"""Kind of a note on data quality -> its count in `ReportTotals.manifest`, and its text."""
 
 
 def _quality(kinds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -205,8 +203,9 @@ def _strategies(folded: Iterable[Manifest]) -> list[dict[str, Any]]:
     return [_run(*key, runs[key], stopped.get(key)) for key in sorted(runs, key=lambda key: (key[1], key[0]))]
 
 
+_OF_RUN = ("strategy", "mode", "generations", "moved", "revoked", "balanced", "lag_peak", "makespan_ratio")
+
+
 def _run(strategy: str, mode: str, run: list[Any], stopped_ms: int | None) -> dict[str, Any]:
-    moved, revoked, balanced, generations, millionths, known, _, _, lag_peak = run
-    figures = {"strategy": strategy, "mode": mode, "generations": generations, "moved": moved, "revoked": revoked}
-    figures |= {"balanced": balanced, "lag_peak": lag_peak, "makespan_ratio": mean_of(millionths, known)}
-    return {**figures, "stopped_seconds": None if stopped_ms is None else stopped_ms / 1000}
+    figures = run_figures(strategy, mode, run)
+    return {name: figures[name] for name in _OF_RUN} | {"stopped_seconds": None if stopped_ms is None else stopped_ms / 1000}

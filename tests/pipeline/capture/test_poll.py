@@ -32,7 +32,7 @@ from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.history.steps import steps_of_group
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.run import _notes_of
-from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.wire.offsets_topic.records import Record, Tombstone, decode_record
 from counterpoise.wire.offsets_topic.values import TargetAssignmentMemberValue
@@ -293,7 +293,7 @@ def test_a_history_continues_where_its_records_say() -> None:
 
 
 def test_a_report_knows_that_a_group_was_polled() -> None:
-    blank = dict.fromkeys(REBALANCES.names)
+    blank = dict.fromkeys(TABLES["rebalances"].names)
     rows = [{**blank, "log_partition": POLLED, **step} for step in lived([group(member("a", 0))], [])]
     assert [history_of([{**row, "log_partition": at} for row in rows])["polled"] for at in (POLLED, 3)] == [True, False]
 

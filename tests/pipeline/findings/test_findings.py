@@ -22,7 +22,7 @@ from counterpoise.pipeline.findings.advice import (
 from counterpoise.pipeline.findings.finding import Finding
 from counterpoise.pipeline.findings.life import deletion
 from counterpoise.pipeline.findings.rebalancing import share_of_time
-from counterpoise.pipeline.schemas import GROUP_REPORT
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.wording import grouped, seconds, times
 
 
@@ -42,7 +42,7 @@ def run(
 
 def healthy(**changes: Any) -> dict[str, Any]:
     """A row of `group_report` in which nothing is to be found."""
-    row: dict[str, Any] = dict.fromkeys(GROUP_REPORT.names)
+    row: dict[str, Any] = dict.fromkeys(TABLES["group_report"].names)
     row |= {
         "cluster": "default",
         "group_id": "g",
@@ -684,7 +684,7 @@ def test_settings_are_written_as_each_library_writes_them(libraries: list[str], 
 
 def test_severity_comes_before_weight() -> None:
     def scored(severity: str, weight: float) -> float:
-        return Finding("k", severity, "t", "e", "c", "a", weight, {"n": 1.0}).score
+        return Finding(severity, "t", "e", "c", "a", weight, {"n": 1.0}).score
 
     assert scored("critical", 0) > scored("warning", 1e9) > scored("warning", 1) > scored("notice", 1e9) > scored("notice", 0)
     weights = [0, 1, 899, 900, 901, 998, 999, 1e4, 1e5, 1e6, 1e7]

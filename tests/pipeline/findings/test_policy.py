@@ -11,7 +11,7 @@ import pytest
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.findings.policy import Acceptance, Owner, Policy, read_policy
 from counterpoise.pipeline.findings.ranking import finding_rows
-from counterpoise.pipeline.schemas import GROUP_REPORT
+from counterpoise.pipeline.schemas import TABLES
 from tests.pipeline.findings.test_findings import healthy
 
 ACCEPT = '[[accept]]\nfinding = "dead_*"\ngroup = "old-*"\nreason = "deleted in spring"\nuntil = 2027-01-31\n'
@@ -59,7 +59,7 @@ def rows(day: str, plain: list[str] | None = None) -> tuple[list[tuple[object, .
     """Owner, end and reason of the findings of three groups without members; and the groups of the actions."""
     names = ["old-1", "old-22", "new"]
     report = [healthy(group_id=f"hash-{name}" if plain else name, cluster="east", state="empty", lag_now=5) for name in names]
-    (batch,) = pa.Table.from_pylist(report, schema=GROUP_REPORT).to_batches()
+    (batch,) = pa.Table.from_pylist(report, schema=TABLES["group_report"]).to_batches()
     end = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1e6)
     found, parts = finding_rows(batch, POLICY, end, plain)
     columns = ("owner", "accepted_until", "accepted_reason")

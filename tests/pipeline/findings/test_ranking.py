@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterpoise.pipeline.findings.ranking import finding_rows, rank_all
-from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS, GROUP_REPORT
+from counterpoise.pipeline.schemas import ACTION_PARTS, TABLES
 from counterpoise.pipeline.stored.transaction import NewFiles
 from tests.pipeline.findings.test_findings import CASES, healthy
 
@@ -33,12 +33,12 @@ def stored(ranked: dict[str, Any], table: str, cluster: str) -> list[dict[str, A
 
 
 def test_findings_and_actions_are_ranked_over_all_clusters_and_stored_by_cluster(tmp_path: Path) -> None:
-    report = pa.Table.from_pylist(ROWS, schema=GROUP_REPORT)
+    report = pa.Table.from_pylist(ROWS, schema=TABLES["group_report"])
     folded: list[dict[str, Any]] = []
     for at, part in enumerate((report[:3], report[3:])):
         (batches,) = map(finding_rows, part.combine_chunks().to_batches())
         files = [str(tmp_path / f"{name}-{at}.parquet") for name in ("findings", "actions")]
-        for file, batch, schema in zip(files, batches, (FINDINGS, ACTION_PARTS), strict=True):
+        for file, batch, schema in zip(files, batches, (TABLES["findings"], ACTION_PARTS), strict=True):
             pq.write_table(pa.Table.from_batches([batch], schema=schema), file)
         folded.append({"cluster": "default", "findings": files[0], "actions": files[1], "stopped_ms": 500})
     ranked = rank_all(folded, NewFiles(str(tmp_path), 1), {"default": 0, "west": 0})

@@ -297,7 +297,7 @@ def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
     opened = open_rows(bucket.parts, bucket._ends.instants)
     bucket._add_health(rows, opened)
     counted, with_commits = committed_partitions(bucket.parts, stops), groups_with_commits(bucket.parts)
-    lag = {name: (figures, n) for name, figures, n in lag_figures(bucket.parts, bucket._ends.instants)}
+    lag = dict(lag_figures(bucket.parts, bucket._ends.instants))
     health = dict(health_figures(bucket.groups, bucket.parts, opened))
     for name, group in bucket.groups.items():
         code = bucket.parts.names.groups.get(name)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.findings.ranking import finding_rows
-from counterpoise.pipeline.fold.group_figures import CommitFigures, add_commits, lag_figures
+from counterpoise.pipeline.fold.group_figures import add_commits, lag_figures
 from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
 from counterpoise.pipeline.records.place import micros
 from tests.pipeline.fold.histories import Commit, Event, History, Sample, Step, folded
@@ -84,8 +86,8 @@ def test_the_partitions_with_most_of_an_owners_lag_are_named_also_when_they_come
         parts.names.members = {"m-1": 0, "m-2": 1}
         for some in (order[:4], order[4:]):
             parts.keep_newest_lag(replace(lag_rows(parts, [rows[at] for at in some.tolist()]), owner=owner[some]))
-        ((group, figures, committed),) = lag_figures(parts, np.zeros(0, np.int64))
-        assert (group, figures["lag_owner"], figures["lag_now"], committed) == ("g", "m-1", 6951, 12)
+        ((group, figures),) = lag_figures(parts, np.zeros(0, np.int64))
+        assert (group, figures["lag_owner"], figures["lag_now"], figures["committed_partitions"]) == ("g", "m-1", 6951, 12)
         named = [(one["topic"], one["partition"], one["lag"]) for one in figures["lag_partitions"]]
         assert named == [("b", 0, 900), ("a", 1, 50), ("b", 6, 8), ("a", 9, 7), ("b", 1, 7)]
 
@@ -98,7 +100,7 @@ def test_lag_now_is_of_the_last_sample() -> None:
     expired: list[Event] = [Commit(3, "g", 3, None, None), Sample(4, (16, None, 2_000, 30_000), ZEROS)]
     deleted: list[Event] = [Commit(5, "g", 2, None, None), Sample(6, (17, None, None, None), ZEROS)]
     for events, lag in ((begin, 32_975), ([*begin, *expired], 6 + 1_990), ([*begin, *expired, *deleted], 7)):
-        figures, _ = folded(History(tuple(events), None, None)).figures["g"][6]
+        figures = folded(History(tuple(events), None, None)).figures["g"][6]
         assert figures["lag_now"] == lag
 
 
@@ -127,13 +129,13 @@ def test_commits_counted_in_parts_are_counted_as_a_whole() -> None:
         {**{name: chance.randrange(50) for name in names}, "group_id": f"g{offset % 8}"}
         for offset in chance.sample(range(1_000), 400)
     ]
-    whole, parts = dict[str, CommitFigures](), dict[str, CommitFigures]()
-    add_commits(whole, pa.Table.from_pylist(rows))
+    whole, parts = (defaultdict[str, Any](lambda: SimpleNamespace(commits=None)) for _ in range(2))
+    add_commits(whole.__getitem__, pa.Table.from_pylist(rows))
     for first in range(0, 400, 40):
-        add_commits(parts, pa.Table.from_pylist(rows[first : first + 40]))
+        add_commits(parts.__getitem__, pa.Table.from_pylist(rows[first : first + 40]))
     assert parts == whole
     assert len(whole) == 8
-    for group, (live, dead, first, last) in whole.items():
+    for group, (live, dead, first, last) in ((name, one.commits) for name, one in whole.items()):
         mine = [row for row in rows if row["group_id"] == group]
         assert (live, dead) == tuple(sum(row[name] for row in mine) for name in ("live", "dead"))
         assert (first, last) == (min(row["live_ts"] for row in mine), max(row["live_until"] for row in mine))
@@ -155,4 +157,6 @@ def test_a_better_strategy_is_suggested_and_found_and_groups_are_counted_by_kind
     kinds = ReportTotals()
     kinds.add(report)
     kinds.add(report)
-    assert kinds.manifest["groups"] == [["classic", "range", "stable", 2, 8, 8, 6, 2, 0, 0, 0]]
+    kind, counts = {"group_type": "classic", "protocol": "range", "state": "stable"}, {"n": 2, "members": 8, "compared": 8}
+    counts |= {"matched": 6, "fidelity_below_one": 2, "cut": 0, "polled": 0, "unsampled": 0}
+    assert kinds.manifest["groups"] == [kind | counts]

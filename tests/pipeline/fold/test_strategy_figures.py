@@ -11,7 +11,7 @@ import pytest
 from counterpoise.pipeline.fold.group_state import _libraries
 from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS, StrategyFigures, add_metrics
 from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
-from counterpoise.pipeline.schemas import METRICS
+from counterpoise.pipeline.schemas import TABLES
 from tests.pipeline.rows import member
 
 
@@ -29,7 +29,7 @@ def test_figures_are_those_of_generations_under_the_present_protocol(before: tup
     """What an earlier strategy moved is no fault of the present one; stops are of both, so `n_protocols` is told."""
     rows = [metrics(number, before[0], name, 5, before[1]) for number in (1, 2, 3) for name in (OBSERVED, "sticky")]
     rows += [metrics(number, "sticky", name, 0) for number in (4, 5) for name in (OBSERVED, "sticky")]
-    fields = [METRICS.field(name) if name != "protocol" else pa.field(name, pa.string()) for name in METRICS_COLUMNS]
+    fields = [TABLES["metrics"].field(name) if name != "protocol" else pa.field(name, pa.string()) for name in METRICS_COLUMNS]
     whole, cut = StrategyFigures(), StrategyFigures()
     table = pa.Table.from_pylist(rows, pa.schema(fields))
     add_metrics({"g": whole}, table)

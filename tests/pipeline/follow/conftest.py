@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from counterpoise.pipeline.follow.follower import Follow, Pace
+from counterpoise.pipeline.follow.follower import Follow
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.stored.manifest import load_manifest
 from tests.pipeline.conftest import Audited
@@ -46,7 +46,7 @@ class Followed:
     whole: Path
     out: Path
     rebalances: list[str]
-    positions: dict[str, int]
+    positions: dict[int, int]
     first: Follow
     again: Follow
     pages: list[int]
@@ -63,7 +63,9 @@ def followed(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.Tem
     capture.grow(0.35)
     pages: list[int] = []
     with configured(spark, ONE_PARTITION):
-        first = Follow(spark, sources, out, pace=Pace(0.2, 1e9), write_report=lambda: pages.append(first.status.updates))
+        first = Follow(
+            spark, sources, out, trigger=0.2, report_every=1e9, write_report=lambda: pages.append(first.status.updates)
+        )
         with running(first):
             wait(lambda: first.status.doing == "following")
             capture.grow(0.6)
@@ -74,7 +76,7 @@ def followed(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.Tem
             end = dict(capture.grow(1.0))
             wait(lambda: reached(out) == end and first.status.updates == number(out))
         rebalances = comparable_rows(out, "rebalances")
-        again = Follow(spark, sources, out, pace=Pace(0.2))
+        again = Follow(spark, sources, out, trigger=0.2)
         with running(again):
             wait(lambda: again.status.doing == "following")
     return Followed(audited.result.out, out, rebalances, end, first, again, pages)
@@ -86,7 +88,7 @@ def number(out: Path | str) -> int:
     return 0 if found is None else found.number
 
 
-def reached(out: Path | str) -> dict[str, int]:
+def reached(out: Path | str) -> dict[int, int]:
     """Log partition -> the offset after the last record that the tables have."""
     saved = saved_in(out)
     return {} if saved is None else saved.clusters["default"].positions

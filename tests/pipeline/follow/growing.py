@@ -36,7 +36,7 @@ class Growing:
         self._samples = pq.read_table(SHOP / ENDS)
         self._records = DiskSeries(folder / RECORDS, folder / "store", ARROW, "timestamp")
         self._ends = DiskSeries(folder / ENDS, folder / "store", self._samples.schema.remove_metadata(), "sampled_at")
-        self._positions: dict[str, int] = {}
+        self._positions: dict[int, int] = {}
         self._done = 0.0
         for name in ("topics.json", "aborted_offsets.json"):
             shutil.copy(SHOP / name, folder / name)
@@ -50,7 +50,7 @@ class Growing:
         self._done = share
         records = _within(self._all, "timestamp", first, last)
         ends = records.group_by("partition").aggregate([("offset", "max")]).to_pylist()
-        self._positions |= {str(row["partition"]): row["offset_max"] + 1 for row in ends}
+        self._positions |= {row["partition"]: row["offset_max"] + 1 for row in ends}
         self._ends.append(_within(self._samples, "sampled_at", first, last).to_batches(), {})
         self._records.append(records.to_batches(), {OFFSETS_TOPIC: dict(self._positions)})
         return self._positions

@@ -18,7 +18,7 @@ from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow import openmetrics
-from counterpoise.pipeline.follow.follower import STALE_S, Follow, Pace, cause_of
+from counterpoise.pipeline.follow.follower import STALE_S, Follow, cause_of
 from counterpoise.pipeline.follow.gauges import Gauges
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
@@ -137,7 +137,7 @@ def test_of_an_update_that_failed_the_cause_is_said(words: str, cause: str) -> N
 def test_followed_to_an_object_store(spark: SparkSession, tmp_path: Path, s3: str) -> None:
     out, capture = f"{s3}/out", Growing(tmp_path / "capture")
     capture.grow(0.1)
-    follow = Follow(spark, {"default": tmp_path / "capture"}, out, pace=Pace(0.2, 1e9), strategies=("sticky",))
+    follow = Follow(spark, {"default": tmp_path / "capture"}, out, trigger=0.2, report_every=1e9, strategies=("sticky",))
     with configured(spark, ONE_PARTITION), running(follow):
         wait(lambda: follow.status.updates == 1)
         end = dict(capture.grow(0.3))
@@ -191,7 +191,7 @@ def test_that_the_jvm_has_ended_is_noticed_even_if_an_idle_update_uses_up_the_tr
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda _: True)
-    follow = Follow(spark, {"default": SHOP}, tmp_path / "out", pace=Pace(trigger=0.0))
+    follow = Follow(spark, {"default": SHOP}, tmp_path / "out", trigger=0.0)
     with pytest.raises(OSError, match="Spark's JVM has ended"):
         follow._wait(time.monotonic())
 
@@ -220,7 +220,7 @@ def test_another_one_that_writes_there_is_refused_with_one_line(spark: SparkSess
         TableTransaction(str(tmp_path / "out")).open(),
         pytest.raises(CaptureError, match="another audit is writing there") as refused,
     ):
-        Follow(spark, {"default": SHOP}, tmp_path / "out", pace=Pace(0.2)).run()
+        Follow(spark, {"default": SHOP}, tmp_path / "out", trigger=0.2).run()
     assert len(str(refused.value).splitlines()) == 1
 
 

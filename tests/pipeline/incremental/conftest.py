@@ -28,7 +28,7 @@ class Update:
     """One of the updates: its summary, and log partition -> the offset after the last record read."""
 
     summary: dict[str, Any]
-    positions: dict[str, int]
+    positions: dict[int, int]
 
 
 @dataclass(frozen=True)

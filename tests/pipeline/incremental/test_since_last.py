@@ -39,7 +39,7 @@ def test_the_summary_is_that_of_one_audit(pieces: Pieces) -> None:
 
 def test_only_new_records_are_decoded(spark: SparkSession, tmp_path: Path) -> None:
     folder, out = tmp_path / "capture", tmp_path / "out"
-    first: dict[str, int] = {}
+    first: dict[int, int] = {}
     for share in (0.1, 0.2):
         cut(folder, until(share, "timestamp"), until(share, "sampled_at"))
         last = audit(spark, {"default": folder}, out, strategies=["sticky"], since_last=True)
@@ -49,12 +49,12 @@ def test_only_new_records_are_decoded(spark: SparkSession, tmp_path: Path) -> No
         first = positions if share == 0.1 else first
     records = pq.read_table(folder / RECORDS, columns=["partition", "offset"])
     ends = records.group_by("partition").aggregate([("offset", "max")]).to_pylist()
-    assert positions == {str(row["partition"]): row["offset_max"] + 1 for row in ends}
+    assert positions == {row["partition"]: row["offset_max"] + 1 for row in ends}
     old, new = rows_by_number(out, "offset_commits", 1), rows_by_number(out, "offset_commits", 2)
     assert old
-    assert all(row["log_offset"] < first[str(row["log_partition"])] for row in old)
+    assert all(row["log_offset"] < first[row["log_partition"]] for row in old)
     assert new
-    assert all(row["log_offset"] >= first.get(str(row["log_partition"]), 0) for row in new)
+    assert all(row["log_offset"] >= first.get(row["log_partition"], 0) for row in new)
     assert last.summary["records"]["total"] == records.num_rows
 
 
@@ -89,7 +89,7 @@ def test_a_capture_that_dropped_what_was_not_read_is_refused(spark: SparkSession
     for name, column in (("timestamp", later), ("offset", offsets)):
         table = table.set_column(table.schema.get_field_index(name), name, column)
     pq.write_table(table, other / RECORDS)
-    at = pieces.updates[-1].positions["0"]
+    at = pieces.updates[-1].positions[0]
     words = rf"dropped records before they were audited \(log partition 0: offsets {at} to 999999\); to audit what is left"
     with pytest.raises(CaptureError, match=words):
         audit(spark, {"default": other}, pieces.out, since_last=True)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from counterpoise.pipeline.records.place import PLACE
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
+from counterpoise.pipeline.scan.read import are_commits
 from counterpoise.wire.offsets_topic.keys import GroupKey, Key, OffsetKey, RecordType, encode_key
+from counterpoise.wire.offsets_topic.records import encode_value
+from counterpoise.wire.offsets_topic.values import OffsetCommitValue
 
 ONE, OTHER, THIRD = OffsetKey("orders", "t", 0), OffsetKey("orders", "u é", 7), OffsetKey("billing", "t", 7)
 
@@ -36,11 +40,26 @@ def test_what_is_no_sound_commit_key_has_no_name() -> None:
     """It is a commit by its type all the same, or of another type; it is of no group that is chosen."""
     book = KeyDictionary(lambda groups: [group == "billing" for group in groups])
     damaged = encode_key(RecordType.OFFSET_COMMIT, ONE)[:-1]
-    assert book.codes(raw(damaged, GroupKey("billing"), THIRD, b"", b"\x00", ONE)).tolist() == [0, 1, 2, 3, 4, 5]
-    assert book.commit.tolist() == [True, False, True, True, True, True]
+    keys = raw(damaged, GroupKey("billing"), THIRD, b"", b"\x00", ONE)
+    assert book.codes(keys).tolist() == [0, 1, 2, 3, 4, 5]
+    assert are_commits(keys).tolist() == [True, False, True, True, True, True]
     assert book.group.tolist() == [-1, -1, 0, -1, -1, 1]
     assert book.topic.tolist() == [-1, -1, 0, -1, -1, 0]
     assert book.chosen.tolist() == [False, False, True, False, False, False]
     book.clear()
     assert len(book) == len(book.groups) == len(book.topics) == 0
     assert (book.codes(raw(ONE, THIRD)).tolist(), book.chosen.tolist()) == ([0, 1], [False, True])
+
+
+def test_records_in_arrows_large_types_are_the_same_records() -> None:
+    """Spark hands them on so if spark.sql.execution.arrow.useLargeVarTypes is set."""
+    kind, commit = RecordType.OFFSET_COMMIT, OffsetCommitValue(offset=5, metadata="", commit_timestamp=0)
+    key, value = encode_key(kind, ONE), encode_value(kind, commit, 3)
+    columns = [pa.array([key, key], pa.binary()), pa.array([value, None], pa.binary())]
+    place = [pa.array([1, 1], pa.int32()), pa.array([7, 8], pa.int64()), pa.array([0, 0], pa.timestamp("us", "UTC"))]
+    plain, large = (
+        pa.RecordBatch.from_arrays([*(one.cast(kind) for one in columns), *place], ["key", "value", *PLACE])
+        for kind in (pa.binary(), pa.large_binary())
+    )
+    assert KeyDictionary().commits(large)[0].equals(KeyDictionary().commits(plain)[0])
+    assert are_commits(large["key"]).tolist() == [True, True]

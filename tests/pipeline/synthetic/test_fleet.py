@@ -15,7 +15,7 @@ import pytest
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.history.steps import steps_of_group
-from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage.files import join, list_folder, read_bytes
 from counterpoise.pipeline.synthetic.capture import Written, log_partition, synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
@@ -26,7 +26,7 @@ from tests.pipeline.rows import generation_batches, modern_batches
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = dict.fromkeys(REBALANCES.names)
+COLUMNS = dict.fromkeys(TABLES["rebalances"].names)
 SMALL = Fleet(records=40_000, groups=60, rebalances=500, seconds=1200.0, sample_every=60.0, seed=1)
 
 

@@ -19,7 +19,7 @@ from counterpoise.wire.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, OffsetKey, RecordType, decode_key, encode_key
+from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, OffsetKey, RecordType, decode_key, encode_key, group_of
 from counterpoise.wire.offsets_topic.records import Record, decode_record, encode_value
 from counterpoise.wire.offsets_topic.values import (
     ConsumerGroupMemberMetadataValue,
@@ -83,7 +83,7 @@ class PolledHistory:
         return sorted(self.groups[name], key=lambda key: (rank.get(key[1], 10 - key[1]), key))
 
     def _note(self, key: bytes, value: bytes | None) -> None:
-        name = key[4 : 4 + int.from_bytes(key[2:4])].decode()
+        name = group_of(key).decode()
         if value is not None:
             self._values[key] = value
             self.groups.setdefault(name, set()).add(key)

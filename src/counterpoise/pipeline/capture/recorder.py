@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -23,6 +22,7 @@ from counterpoise.pipeline.capture.recording import Recording, Schedule, Status
 from counterpoise.pipeline.capture.sampler import Sample, Sampler, sample
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.wire.consumer_protocol import Partition
+from counterpoise.wire.offsets_topic.keys import group_of
 
 __all__ = ["Recorder"]
 
@@ -162,7 +162,8 @@ class Recorder(Recording):
                 mine = offsets[parts == index]
                 self._note_gap((OFFSETS_TOPIC, index), mine)
                 self._advance((OFFSETS_TOPIC, index), int(mine.max()) + 1)
-            self._groups |= _groups_of(batch)
+            keys = [key for key in pc.unique(batch["key"]).to_pylist() if key is not None and len(key) > 4]  # others are damaged
+            self._groups.update(map(group_of, keys))
             self.status.groups = len(self._groups)
             self.status.trouble = ""
         for event in events:
@@ -280,12 +281,6 @@ class Recorder(Recording):
             return
         missing = sum(ends.values()) - folder.count_below(ends)
         folder.update_about(missing_before=missing, complete=missing == 0)
-
-
-def _groups_of(batch: pa.RecordBatch) -> set[bytes]:
-    """Group ids: the first field after the record type in all keys, a string with a 16-bit length."""
-    keys = [key for key in pc.unique(batch["key"]).to_pylist() if key is not None and len(key) > 4]
-    return {key[4 : 4 + int.from_bytes(key[2:4])] for key in keys}
 
 
 def _with_gap(gaps: list[list[int]], index: int, first: int, after: int) -> list[list[int]]:

@@ -128,7 +128,7 @@ def _translated(given: Mapping[str, str]) -> dict[str, str]:
     if values.get("ssl.endpoint.identification.algorithm") == "":
         values["ssl.endpoint.identification.algorithm"] = "none"
     if (trusted := values.pop("ssl.truststore.location", None)) is not None:
-        values["ssl.ca.location"] = _pem("ssl.truststore.location", trusted, given.get("ssl.truststore.type", ""))
+        values["ssl.ca.location"] = _pem(trusted, given.get("ssl.truststore.type", ""))
     _keystore(values, given.get("ssl.keystore.type", ""))
     return values
 
@@ -171,11 +171,11 @@ def _from_jaas(jaas: str) -> dict[str, str]:
     )
 
 
-def _pem(name: str, file: str, kind: str) -> str:
+def _pem(file: str, kind: str) -> str:
     if kind.upper() != "PEM" and not file.lower().endswith((".pem", ".crt", ".cer")):
         raise OptionError(
-            f"{name}: a Java key store cannot be read here; export it with `keytool -list -rfc -keystore {file} > "
-            f"{file}.pem`, and give ssl.ca.location={file}.pem instead"
+            f"ssl.truststore.location: a Java key store cannot be read here; export it with `keytool -list -rfc -keystore {file} "
+            f"> {file}.pem`, and give ssl.ca.location={file}.pem instead"
         )
     return file
 

@@ -38,7 +38,7 @@ RULES: tuple[Rule, ...] = (
     life.simple_consumer,
     life.commits_by_nobody,
 )
-"""All rules; the name of a rule is the kind of its finding."""
+"""All rules; the kind of a finding is the name of its rule."""
 
 
 def findings_of(row: Mapping[str, Any]) -> Iterator[Finding]:
@@ -48,4 +48,4 @@ def findings_of(row: Mapping[str, Any]) -> Iterator[Finding]:
     for rule in RULES:
         finding = rule(row)
         if finding is not None:
-            yield replace(finding, group_id=row["group_id"], cluster=row["cluster"])
+            yield replace(finding, kind=rule.__name__, group_id=row["group_id"], cluster=row["cluster"])

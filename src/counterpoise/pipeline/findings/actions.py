@@ -193,7 +193,7 @@ def _notes(row: Row, found: Sequence[Finding]) -> list[Note]:
 
 
 def ranked(parts: Iterable[Part], stopped: Mapping[str, float]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """The actions of a fleet, ranked: each over all clusters (its `groups` have the key `cluster`), and its rows of `ACTIONS`.
+    """The actions of a fleet, ranked: each over all clusters (its `groups` have the key `cluster`), and its rows of the table.
 
     `parts` are rows of `ACTION_PARTS`, in any order; `stopped`: cluster -> partition-seconds that its groups stopped, as far as
     commits show it. O(n log n) for n parts. All parts are in memory, some two kilobytes each.

@@ -45,7 +45,6 @@ def idle_members(row: Row) -> Finding | None:
     else:
         way = f"stop {times(idle, 'members')}, or let them subscribe to topics with more partitions: the group has enough for all"
     return Finding(
-        "idle_members",
         WARNING,
         f"{times(idle, 'members')} of {grouped(members)} own no partition",
         f"{grouped(members)} members share {times(partitions, 'partitions')} of {topics}; idle: {names}",
@@ -69,7 +68,6 @@ def unbalanced(row: Row) -> Finding | None:
     other = "another strategy" if by_broker(row) or run["strategy"] != row["protocol"] else f"counterpoise's {run['strategy']}"
     topic, skewed = row["topic_spread_now"] or 0, row["skewed_topics"]
     return Finding(
-        "unbalanced",
         WARNING,
         f"loads are {grouped(spread)} partitions apart",
         f"{assigned_by(row)}: the busiest member ({', '.join((row['busiest_clients'] or ())[:5])}) owns {grouped(spread)} "
@@ -104,7 +102,6 @@ def topic_skew(row: Row) -> Finding | None:
         return None
     goal = suggested if by_broker(row) or suggested != row["protocol"] else None
     return Finding(
-        "topic_skew",
         NOTICE,
         f"members are {grouped(topic)} partitions of {worst['topic']} apart",
         f"{assigned_by(row)}: loads are {times(spread, 'partitions')} apart in all, but {_uneven(skewed, n)}; over the same "
@@ -138,7 +135,6 @@ def needless_moves(row: Row) -> Finding | None:
     if needless < 2:
         return None
     return Finding(
-        "needless_moves",
         WARNING if needless >= 10 else NOTICE,
         f"{grouped(needless)} of {grouped(moved)} moves were needless",
         f"{assigned_by(row)}: over {times(_generations(row), 'generations')} {grouped(moved)} partitions moved between "
@@ -164,7 +160,6 @@ def better_strategy(row: Row) -> Finding | None:
     spread = f"loads were up to {grouped(row['spread_peak'] or 0)} partitions apart"
     basis = "" if measured else ", estimated from a benchmark: commits do not show how long partitions were stopped"
     return Finding(
-        "better_strategy",
         WARNING if measured and saved >= 10 and share_of_time(row, saved) >= WARNED_SHARE else NOTICE,
         f"{whose}{suggested} would have been better than {assigned_by(row)}",
         row["suggestion"],
@@ -183,7 +178,6 @@ def lag_on_one_owner(row: Row) -> Finding | None:
     if lag < 1000 or members < 2 or share < max(0.6, 1.5 / members):
         return None
     return Finding(
-        "lag_on_one_owner",
         CRITICAL if share > 0.9 and lag >= 100_000 else WARNING,
         f"{share:.0%} of the lag is with one of {grouped(members)} members",
         f"{grouped(lag)} records behind in all, {grouped(round(lag * share))} of them with {row['lag_owner']}, "

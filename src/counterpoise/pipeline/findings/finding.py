@@ -23,7 +23,6 @@ Row = Mapping[str, Any]
 class Finding:
     """One finding."""
 
-    kind: str  # The rule's name
     severity: str  # critical, warning or notice
     # Texts: the statement, the numbers, the cost, and what to do (with configuration lines)
     title: str
@@ -36,7 +35,8 @@ class Finding:
     generation: int | None = None
     at: datetime | None = None
     target: str | None = None  # The strategy to change to, if it is not that of `advice.suggested_strategy`
-    # Set after the rule
+    # Set after the rule; the kind is the rule's name
+    kind: str = ""
     group_id: str = ""
     cluster: str = "default"
     rank: int = 0

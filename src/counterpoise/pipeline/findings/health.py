@@ -21,7 +21,6 @@ def losing_data(row: Row) -> Finding | None:
     lost, left = state["lost"], state["seconds_left"]
     cost = f"{times(lost, 'records')} are lost already" if lost else "none of those that wait now is lost"
     return Finding(
-        "losing_data",
         CRITICAL,
         f"retention {'deletes' if lost else 'is about to delete'} records of {times(state['partitions'], 'partitions')}",
         f"{_worst(row, state)}; {_rates(state)}" + (f"; {duration(1000 * left)} left" if left else ""),
@@ -37,7 +36,7 @@ def stalled_partition(row: Row) -> Finding | None:
     """Commits continue, but the offset stays: a record that fails again and again, or a paused partition."""
     return _blocked(
         row,
-        ("stalled_partition", "stalled"),
+        "stalled",
         "make no progress although commits continue",
         "read the record at the committed offset: if processing it fails, repair it, skip it or send it to a dead letter topic; "
         "if the application has paused the partition, resume it",
@@ -48,7 +47,7 @@ def stopped_partition(row: Row) -> Finding | None:
     """A partition has an owner and records, but no commits."""
     return _blocked(
         row,
-        ("stopped_partition", "stopped"),
+        "stopped",
         "have stopped: records wait, nothing is committed",
         "look at logs and thread dumps of these clients: they hang, fail before they commit, or have paused the partition; "
         "restart what hangs",
@@ -65,7 +64,6 @@ def falling_behind(row: Row) -> Finding | None:
     double = f"; the lag doubles in {duration(1000 * state['lag'] / grows)}" if grows else ""
     deletes = "retention deletes records before they are read" + (f" in {duration(1000 * left)}" if left else ", in the end")
     return Finding(
-        "falling_behind",
         CRITICAL if left is not None and left < _DAY else WARNING,
         f"{times(state['partitions'], 'partitions')} fall behind",
         f"{_worst(row, state)}; {_rates(state)}",
@@ -77,13 +75,12 @@ def falling_behind(row: Row) -> Finding | None:
     )
 
 
-def _blocked(row: Row, names: tuple[str, str], title: str, action: str) -> Finding | None:
-    """A finding (`names`: its kind, and the state) about partitions without progress."""
-    state = _state(row, names[1])
+def _blocked(row: Row, name: str, title: str, action: str) -> Finding | None:
+    """A finding about partitions in a state without progress."""
+    state = _state(row, name)
     if state is None:
         return None
     return Finding(
-        names[0],
         CRITICAL,
         f"{times(state['partitions'], 'partitions')} {title}",
         f"{_worst(row, state)}; {_rates(state)}",

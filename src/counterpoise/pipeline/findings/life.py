@@ -23,7 +23,6 @@ def dead_groups(row: Row) -> Finding | None:
         return None
     behind = "it is unknown how far behind" if row["lag_now"] is None else f"{times(lag, 'records')} behind"
     return Finding(
-        "dead_groups",
         CRITICAL if lost and since < row["last_ts"] else WARNING if lag >= 1000 else NOTICE,
         f"no members since {when(row['last_ts'])}" + (f", {times(lost, 'records')} deleted unread" if lost else ""),
         f"{'the last member left' if row['members_peak'] else 'no member was'} in the recording; "
@@ -66,7 +65,6 @@ def simple_consumer(row: Row) -> Finding | None:
         return None
     where = "" if partitions is None else f" on {times(partitions, 'partitions')}"
     return Finding(
-        "simple_consumer",
         NOTICE,
         "commits without members",
         f"{times(row['commits'], 'commits')}{where}, no member ever joined: partitions are "
@@ -86,7 +84,6 @@ def commits_by_nobody(row: Row) -> Finding | None:
         return None
     partitions = row["partitions_without_owner"] or 0
     return Finding(
-        "commits_by_nobody",
         NOTICE,
         f"{times(n, 'commits')} came from outside the group",
         f"{grouped(n)} of {grouped(row['commits'] or 0)} commits are on partitions that no member owned at that time: "

@@ -51,12 +51,12 @@ class Policy(msgspec.Struct, frozen=True):
     def applied(self, finding: Finding, group: str, day: date, *, hashed: bool) -> Finding:
         """A finding of a recording that ends on this day, with owner and acceptance; without their texts if names are hashed."""
         accept = (one for one in self.accept if one.until >= day and fnmatchcase(finding.kind, one.finding))
-        accepted, owner = (_first(one, finding.cluster, group) for one in (accept, self.owner))
+        accepted, owner = _first(accept, finding.cluster, group), _first(self.owner, finding.cluster, group)
         return replace(
             finding,
-            owner=owner.name if isinstance(owner, Owner) and not hashed else None,
-            accepted_until=accepted.until if isinstance(accepted, Acceptance) else None,
-            accepted_reason=accepted.reason if isinstance(accepted, Acceptance) and not hashed else None,
+            owner=None if owner is None or hashed else owner.name,
+            accepted_until=None if accepted is None else accepted.until,
+            accepted_reason=None if accepted is None or hashed else accepted.reason,
         )
 
     def ended(self, days: Mapping[str, date]) -> list[str]:
@@ -72,7 +72,7 @@ class Policy(msgspec.Struct, frozen=True):
 NO_POLICY = Policy()
 
 
-def _first(entries: Iterable[_Entry], cluster: str, group: str) -> _Entry | None:
+def _first(entries: Iterable[T], cluster: str, group: str) -> T | None:
     return next((one for one in entries if fnmatchcase(cluster, one.cluster) and fnmatchcase(group, one.group)), None)
 
 

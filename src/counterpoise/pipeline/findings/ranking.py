@@ -16,7 +16,7 @@ from counterpoise.pipeline.findings import Finding, findings_of
 from counterpoise.pipeline.findings.actions import parts_of, ranked
 from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.records.place import moment_of
-from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
+from counterpoise.pipeline.schemas import ACTION_PARTS, TABLES
 from counterpoise.pipeline.storage.files import read_columns
 from counterpoise.pipeline.stored.transaction import NewFiles
 from counterpoise.pipeline.stored.writers import TableWriter
@@ -30,7 +30,7 @@ _ORDER = [("accepted", "ascending"), ("score", "descending"), *((name, "ascendin
 def finding_rows(
     report: pa.RecordBatch, policy: Policy = NO_POLICY, end: int = 0, plain: Sequence[str] | None = None
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Rows of `GROUP_REPORT` -> (rows of `FINDINGS`, all with rank 0; rows of `ACTION_PARTS`).
+    """Rows of table `group_report` -> (rows of table `findings`, all with rank 0; rows of `ACTION_PARTS`).
 
     `end` is the end of the recording, in microseconds: the day to which `policy` is applied. `plain`: the plain names of the
     groups, if those of `report` are hashed. Accepted findings ask for no action.
@@ -47,8 +47,8 @@ def _batch(findings: Iterable[Finding]) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = []
     for one in findings:
         numbers = [(name, float(value)) for name, value in one.numbers.items()]
-        rows.append({**{name: getattr(one, name) for name in FINDINGS.names}, "numbers": numbers})
-    return pa.RecordBatch.from_pylist(rows, schema=FINDINGS)
+        rows.append({**{name: getattr(one, name) for name in TABLES["findings"].names}, "numbers": numbers})
+    return pa.RecordBatch.from_pylist(rows, schema=TABLES["findings"])
 
 
 def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: Mapping[str, int]) -> dict[str, Any]:
@@ -117,6 +117,6 @@ def _with_ranks(files: Sequence[str]) -> Iterator[pa.Table]:
     rank[order] = np.arange(1, len(order) + 1)
     start = 0
     for file in files:
-        rows = read_columns(file).cast(FINDINGS)
+        rows = read_columns(file).cast(TABLES["findings"])
         yield rows.set_column(rows.schema.get_field_index("rank"), "rank", pa.array(rank[start : start + len(rows)]))
         start += len(rows)

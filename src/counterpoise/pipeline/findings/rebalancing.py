@@ -46,7 +46,6 @@ def storm(row: Row) -> Finding | None:
         return None
     clients = ", ".join(row["storm_clients"] or ()) or "no new ones"
     return Finding(
-        "storm",
         CRITICAL if n >= 2 * _STORM else WARNING,
         f"{grouped(n)} rebalances within {lasted:.0f} s",
         f"{grouped(n)} rebalances from {when(row['storm_start'])} on, within {lasted:.0f} s; clients that joined: {clients}",
@@ -76,7 +75,6 @@ def eager_stops(row: Row) -> Finding | None:
     if saved is not None and (saved < _NOTED_S or share < _NOTED_SHARE):
         return None
     return Finding(
-        "eager_stops",
         WARNING if saved is not None and saved >= _WARNED_S and share >= WARNED_SHARE else NOTICE,
         f"{grouped(revoked)} partitions were stopped to move {grouped(moved)}",
         f"{grouped(n)} rebalances ({row['protocol']}, which is eager) revoked {grouped(revoked)} partitions; {grouped(moved)} "
@@ -126,7 +124,6 @@ def failed_generations(row: Row) -> Finding | None:
         return None
     share = failed / (failed + (row["generations"] or 0))
     return Finding(
-        "failed_generations",
         CRITICAL if share > 0.3 and failed > 2 else WARNING,
         f"{times(failed, 'rebalances')} never finished",
         f"{grouped(failed)} of {grouped(failed + (row['generations'] or 0))} generations ({share:.0%}) have no assignment: the "
@@ -147,7 +144,6 @@ def slow_leader(row: Row) -> Finding | None:
     if worst < _SLOW_MS or by_broker(row):
         return None
     return Finding(
-        "slow_leader",
         WARNING if worst >= 1000 or usual >= _SLOW_MS else NOTICE,
         f"the leader took {grouped(worst)} ms to assign",
         f"generation {row['sync_latency_generation']}, leader {row['slow_leader']}: {grouped(worst)} ms from the end of "
@@ -178,7 +174,6 @@ def static_membership(row: Row) -> Finding | None:
     if back < 2 or not avoided or not may_be_static(row):
         return None
     return Finding(
-        "static_membership",
         NOTICE if avoided < 8 else WARNING,
         f"{times(back, 'restarts')} rebalanced the group",
         f"{times(back, 'times')} a client left and was back within a minute, {times(row['leaves'] or 0, 'leaves')} in all; no "
@@ -225,7 +220,6 @@ def polled_too_late(row: Row) -> Finding | None:
         return None
     clients = ", ".join((row["poll_kick_clients"] or ())[:8])
     return Finding(
-        "polled_too_late",
         WARNING,
         f"{times(n, 'times')} a member was expelled because it polled too late",
         f"{times(n, 'times')} a member left after {seconds(interval)} or more without a commit, as long as its "
@@ -247,7 +241,6 @@ def flapping(row: Row) -> Finding | None:
     if leaves < 4 or not peak or leaves < 2 * peak:
         return None
     return Finding(
-        "flapping",
         WARNING,
         f"{grouped(leaves)} leaves in a group of at most {grouped(peak)}",
         f"{times(joins, 'joins')} and {grouped(leaves)} leaves, "

@@ -24,7 +24,6 @@ def too_few_members(row: Row) -> Finding | None:
         return None
     share = f"{grouped(goal)} can do it, with a reserve" if row["members_needed"] else f"more than {grouped(goal)} do not help"
     return Finding(
-        "too_few_members",
         WARNING,
         f"{times(members, 'members')} cannot keep up: {times(goal - members, 'members')} are missing",
         f"{_produced(row)}, {_rate(load)} for the fullest of {grouped(members)} members; {_shown(row)}; {share}. "
@@ -46,7 +45,6 @@ def hot_partition(row: Row) -> Finding | None:
         return None
     name = f"{busiest['topic']}-{busiest['partition']}"
     return Finding(
-        "hot_partition",
         WARNING,
         f"{name} gets more than one member can do",
         f"{_produced(row)}, {_rate(rate)} on {name} alone; {_shown(row)}. More than {grouped(row['members_useful'])} members "
@@ -72,7 +70,6 @@ def too_many_members(row: Row) -> Finding | None:
         return None
     spare = members - keep
     return Finding(
-        "too_many_members",
         WARNING if row["sizing_seconds"] >= _DAY else NOTICE,
         f"{grouped(keep)} of {times(members, 'members')} would do",
         f"{_produced(row)}; {_shown(row)}; so {grouped(needed)} would be enough, with the headroom"

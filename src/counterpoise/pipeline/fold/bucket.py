@@ -13,7 +13,6 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold import changes
 from counterpoise.pipeline.fold.group_figures import (
-    CommitFigures,
     add_commits,
     add_stops,
     commit_columns,
@@ -125,15 +124,13 @@ class Bucket:
         opened = open_rows(self.parts, self._ends.instants)
         self._add_health(rows, opened)
         counted, with_commits = committed_partitions(self.parts, stops), groups_with_commits(self.parts)
-        lag = {name: (figures, n) for name, figures, n in lag_figures(self.parts, self._ends.instants)}
+        lag = dict(lag_figures(self.parts, self._ends.instants))
         health = dict(health_figures(self.groups, self.parts, opened))
         for name, group in sorted(self.groups.items()):
             for row in changes.change_rows(group.changes, name, end):
                 rows.add_change(row)
-            of_lag, committed = lag.get(name, ({}, None))
-            figures = {**self._figures(name, group, counted, with_commits), **of_lag, **health.get(name, {})}
-            if figures.get("committed_partitions") is None:  # a group without steps has no stops
-                figures["committed_partitions"] = committed
+            # Stops count the partitions with a commit over all steps; of a group without steps the last sample shows them.
+            figures = {**lag.get(name, {}), **self._figures(name, group, counted, with_commits), **health.get(name, {})}
             if figures.get("first_ts") is not None or group.commits is not None:
                 yield {"group_id": name, **figures, **group.strategies.figures}
 
@@ -156,7 +153,7 @@ class Bucket:
     def _fold(self, commits: pa.Table, rows: TableRows, until: int | None, replay_until: int) -> Stops:
         """Fold commits and the steps that took effect; lag is final up to `until`, None: no record follows."""
         parts, spec, ends = self.parts, self._spec, self._ends
-        self._count_commits(commits)
+        add_commits(self._group, commits)
         new, self._new = self._new, NewSteps(parts.names)
         parts.add(new, commits)
         limit = NEVER if until is None else until
@@ -202,14 +199,6 @@ class Bucket:
         for name, of_group in groupby(records, key=lambda row: str(row["group_id"])):
             for step in self._group(name).feed(of_group, self._spec.names, self._spec.gaps):
                 rows.add_step(step)
-
-    def _count_commits(self, commits: pa.Table) -> None:
-        counted: dict[str, CommitFigures] = {
-            name: group.commits for name, group in self.groups.items() if group.commits is not None
-        }
-        add_commits(counted, commits)
-        for name, figures in counted.items():
-            self._group(name).commits = figures
 
     def _add_replays(self, rows: TableRows) -> None:
         metrics = rows.take_metrics()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import run_starts
+from counterpoise.pipeline.arrays import run_starts, runs
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
@@ -227,28 +227,23 @@ def _distinct(members: Iterable[Mapping[str, Any]], name: str) -> str:
 
 def add_stops(of: Mapping[str, Changes], parts: PartitionStates, stops: Stops) -> None:
     """Add stops that became known to the eras of their groups."""
-    known = np.flatnonzero(stops.timed & ~np.isnan(stops.stop))
+    names, known = parts.groups, np.flatnonzero(stops.timed & ~np.isnan(stops.stop))
     known = known[np.lexsort((stops.at[known], stops.group[known]))]
     # Whole microseconds: a sum of fractions would depend on the order of rows.
-    _add(
-        of, parts, stops.group[known], stops.at[known], np.floor(stops.stop[known] * _SECOND + 0.5).astype(np.int64), "add_stops"
-    )
+    group, time, stopped = stops.group[known], stops.at[known], np.floor(stops.stop[known] * _SECOND + 0.5).astype(np.int64)
+    for mine in runs(group):
+        of[names[group[mine.start]]].add_stops(time[mine], stopped[mine])
 
 
 def add_lag(of: Mapping[str, Changes], parts: PartitionStates, rows: Samples) -> None:
     """Add the lag of groups at samples to their eras; `rows` has all rows of these samples."""
-    known = np.flatnonzero(rows.lag >= 0)
+    names, known = parts.groups, np.flatnonzero(rows.lag >= 0)
     group, time = parts.keys.group[rows.key[known]], rows.time[known]
     order = np.lexsort((time, group))
     starts = run_starts(group[order], time[order])
-    first = order[starts]
-    _add(of, parts, group[first], time[first], np.add.reduceat(rows.lag[known][order], starts), "add_lag")
-
-
-def _add(of: Mapping[str, Changes], parts: PartitionStates, group: Int64, time: Int64, value: Int64, how: str) -> None:
-    names = parts.groups
-    for begin, end in pairwise([*run_starts(group).tolist(), len(group)]):
-        getattr(of[names[group[begin]]], how)(time[begin:end], value[begin:end])
+    group, time, lag = group[order][starts], time[order][starts], np.add.reduceat(rows.lag[known][order], starts)
+    for mine in runs(group):
+        of[names[group[mine.start]]].add_lag(time[mine], lag[mine])
 
 
 def change_rows(of: Changes, group: str, until: int) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from counterpoise.errors import CaptureError
 from counterpoise.model.arrays import ranges, ranks_in_runs
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import first_of_runs, last_at, run_starts, slices, widened
+from counterpoise.pipeline.arrays import last_at, last_of_runs, run_starts, slices, widened
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
@@ -264,7 +264,7 @@ def _with_lives(whole: EndsFile, recreated: list[tuple[int, int]]) -> EndsFile:
     more = np.stack((again, place, newest[again] + 1 + rank))
     lives = np.concatenate((np.stack((log, at, number)), more), axis=1)
     lives = lives[:, np.lexsort(lives[::-1])]
-    last = np.append(first_of_runs(*lives[:2])[1:], True)[: lives.shape[1]]  # a life that begins at place 0 was counted twice
+    last = last_of_runs(*lives[:2])  # a life that begins at place 0 was counted twice
     return replace(whole, **dict(zip(("life_log", "life_at", "life_number"), lives[:, last], strict=True)))
 
 
@@ -286,8 +286,7 @@ def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -
         into[ranges(to, count[part])] = rows[ranges(from_, count[part])]
     into.flush()
     at = np.maximum(now.life_at - dropped[now.life_log], 0)
-    follows = np.append(now.life_log[1:] == now.life_log[:-1], False)[: len(at)]
-    stays = (at < count[now.life_log]) & ~(follows & (np.append(at[1:], 0)[: len(at)] == 0))
+    stays = (at < count[now.life_log]) & (last_of_runs(now.life_log) | (np.append(at[1:], 0)[: len(at)] > 0))
     now = replace(now, life_log=now.life_log[stays], life_at=at[stays], life_number=now.life_number[stays])
     instants = now.instants if oldest is None else now.instants[now.instants >= oldest]
     return replace(now, file=str(place), first=first, count=count, room=room, instants=instants)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import run_starts
+from counterpoise.pipeline.arrays import run_starts, runs
 from counterpoise.pipeline.fold.lag import QUALITIES
 from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
 from counterpoise.pipeline.fold.stops import Stops
-from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.scan.aggregation import NEVER
+
+if TYPE_CHECKING:
+    from counterpoise.pipeline.fold.group_state import GroupState
 
 __all__ = [
     "CommitFigures",
@@ -38,20 +39,14 @@ _COMMITS = [("live", "sum"), ("dead", "sum"), ("live_ts", "min"), ("live_until",
 
 
 class StopFigures:
-    """One group's stops: seconds, the longest one, and commits without an owner; restored from `state` if given."""
+    """One group's stops: seconds, the longest one, and commits without an owner. Its attributes are its state."""
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         self.known = False
         self.stopped = self.left_out = self.unowned = 0
         self.worst: list[Any] | None = None
         self.by_partition: Counter[tuple[str, int]] = Counter()
         self.most: list[int] | None = None
-        restore(self, state)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The figures, for `fold_state.encode_state`."""
-        return vars(self)
 
     @property
     def figures(self) -> Figures:
@@ -110,13 +105,14 @@ CommitFigures = list[int]
 """Number of commits and tombstones, first and last time of commits."""
 
 
-def add_commits(before: dict[str, CommitFigures], commits: pa.Table) -> None:
-    """Add rows of `AGGREGATE_COLUMNS` to the figures by group."""
+def add_commits(of: Callable[[str], GroupState], commits: pa.Table) -> None:
+    """Add rows of `AGGREGATE_COLUMNS` to the figures of their groups; `of` returns the state of a group, a new one if needed."""
     table = commits.group_by("group_id", use_threads=False).aggregate(_COMMITS)
     columns = [table["group_id"], *(table[f"{name}_{function}"] for name, function in _COMMITS)]
     for group, live, dead, first, last in zip(*(one.to_pylist() for one in columns), strict=True):
-        known = before.get(group, [0, 0, NEVER, -NEVER])
-        before[group] = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
+        state = of(group)
+        known = state.commits or [0, 0, NEVER, -NEVER]
+        state.commits = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
 
 
 def commit_columns(figures: CommitFigures, *, gone: bool) -> Figures:
@@ -132,8 +128,8 @@ def groups_with_commits(parts: PartitionStates) -> frozenset[int]:
     return frozenset(parts.keys.group[newest.key[~newest.deleted]].tolist())
 
 
-def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, Figures, int | None]]:
-    """Yield group, columns of `group_report` on the lag at the end, and the number of partitions with a commit.
+def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, Figures]]:
+    """Yield each group, and columns of `group_report` on its lag at the end and on its partitions with a commit.
 
     Partitions without a row at the last sample, the last of `instants`, are not counted: those of deleted topics, without a
     leader, or without owner and commit. If there are no samples, the newest row of each partition is counted.
@@ -141,8 +137,8 @@ def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, 
     keys, groups, members, topics = parts.keys, parts.groups, parts.members, parts.topics
     rows = np.flatnonzero(keys.lag_at >= instants[-1] if len(instants) else keys.lag_at != -NEVER)
     rows = rows[np.argsort(keys.group[rows], kind="stable")]
-    for start, end in pairwise([*run_starts(keys.group[rows]).tolist(), len(rows)]):
-        mine = rows[start:end]
+    for run in runs(keys.group[rows]):
+        mine = rows[run]
         lag, owner, quality = keys.lag[mine], keys.lag_owner[mine], keys.lag_quality[mine]
         known = lag >= 0
         total = int(lag[known].sum()) if known.any() else None
@@ -161,6 +157,6 @@ def lag_figures(parts: PartitionStates, instants: Int64) -> Iterator[tuple[str, 
                 if name is None
                 else [{"topic": topic, "partition": at, "lag": -behind} for behind, topic, at in sorted(named)[:_LAG_NAMED]],
                 "lag_owner_share": -least / total if name is not None and total else None,
+                "committed_partitions": int(np.isin(quality, _WITH_COMMIT).sum()) or None,
             },
-            int(np.isin(quality, _WITH_COMMIT).sum()) or None,
         )

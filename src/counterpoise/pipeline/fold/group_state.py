@@ -14,7 +14,7 @@ from counterpoise.pipeline.fold.group_figures import CommitFigures, StopFigures
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
 from counterpoise.pipeline.fold.sizing import Sizing
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
-from counterpoise.pipeline.history.fold_state import decode_state, encode_state
+from counterpoise.pipeline.history.fold_state import decode_state, encode_state, restored
 from counterpoise.pipeline.history.modern_fold import NAMES, ROLES
 from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, STEP_COLUMNS, Replay, ReplayFold, as_generation
 from counterpoise.pipeline.history.replay_memo import Plans
@@ -22,7 +22,7 @@ from counterpoise.pipeline.history.step_figures import StepFigures
 from counterpoise.pipeline.history.steps import StepsFold
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.scan.aggregation import NEVER
-from counterpoise.pipeline.schemas import REBALANCES
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.planning.client_libraries import PYTHON, UNKNOWN
 
 __all__ = ["GroupState"]
@@ -30,7 +30,7 @@ __all__ = ["GroupState"]
 _TOPIC_ID = re.compile('"topic_id":"([^"]+)"')
 _STEP_RECORDS = (None, *(kind for kind, (_, role) in ROLES.items() if role in ("epoch", "target_epoch")))
 """Types of records with which a step may begin; None: classic."""
-_NOTHING: Mapping[str, Any] = dict.fromkeys(REBALANCES.names[1:])
+_NOTHING: Mapping[str, Any] = dict.fromkeys(TABLES["rebalances"].names[1:])
 Row = Mapping[str, Any]
 _Queued = tuple[int, bool, bytes]
 
@@ -74,16 +74,16 @@ class GroupState:
         saved = state or {}
         self._group, self._on_step = group, on_step
         self.steps = StepsFold(saved.get("steps"), self._on_modern_step, self._on_classic_step)
-        self.step_figures = StepFigures(saved.get("step_figures"))
+        self.step_figures = restored(StepFigures(), saved.get("step_figures"))
         self.kinds: Counter[tuple[str, str, int]] = Counter(saved.get("kinds", {}))
         self.libraries: dict[str, list[str]] = saved.get("libraries", {})
         self.timeouts = PollTimeouts(saved.get("timeouts"))
         self.changes = Changes(saved.get("changes"))
         self.sizing = Sizing(*saved.get("sizing", ()))
         self.health: dict[str, int] = saved.get("health", {})
-        self.stops = StopFigures(saved.get("stops"))
+        self.stops = restored(StopFigures(), saved.get("stops"))
         self.commits: CommitFigures | None = saved.get("commits")
-        self.strategies = StrategyFigures(saved.get("strategies"))
+        self.strategies = restored(StrategyFigures(), saved.get("strategies"))
         self.replays = ReplayFold(strategies, saved.get("replays"), plans)
         # Time of each generation that is not replayed yet, whether it needs lag, and its row: bytes take a tenth of the memory
         self._queue: list[_Queued] = [(at, needs_lag, row) for at, needs_lag, row in saved.get("queue", ())]
@@ -96,16 +96,16 @@ class GroupState:
         queue = [*([] if last is None else [_queued(last)]), *self._queue]
         return {
             "steps": self.steps.state,
-            "step_figures": self.step_figures.state,
+            "step_figures": vars(self.step_figures),
             "kinds": self.kinds,
             "libraries": self.libraries,
             "timeouts": self.timeouts.state,
             "changes": self.changes.state,
             "sizing": astuple(self.sizing),
             "health": self.health,
-            "stops": self.stops.state,
+            "stops": vars(self.stops),
             "commits": self.commits,
-            "strategies": self.strategies.state,
+            "strategies": vars(self.strategies),
             "replays": self.replays.state,
             "queue": queue,
             "offset": self._offset,

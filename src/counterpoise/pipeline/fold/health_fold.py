@@ -13,7 +13,7 @@ import numpy as np
 
 from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Float, first_of_runs, run_starts
+from counterpoise.pipeline.arrays import Bool, Float, first_of_runs, last_of_runs, run_starts
 from counterpoise.pipeline.fold.health import next_health
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, unit_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
@@ -46,7 +46,7 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
     steps, seen, missed = steps_of(was_seen, before[0] > 0, rows, owners_at(parts, was_seen, rows), instants)
     purged = np.array([PURGED_BY_STREAMS.search(topic) is not None for topic in parts.names.topics], np.bool_)
     Step.of(steps).moved[purged[parts.keys.topic[rows.key]]] = 0
-    last = np.flatnonzero(np.append(first[1:], True)[: len(first)])
+    last = np.flatnonzero(last_of_runs(rows.key))
     matrix[SEEN, rows.key[last]] = seen[:, last]
     order, bounds = _by_rank(rows.key)
     rows, steps, owner, missed = rows.take(order), steps[:, order], owner[order], missed[order]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Columns, run_starts
+from counterpoise.pipeline.arrays import Columns, run_starts, runs
 from counterpoise.pipeline.fold.health_rows import GROUP, MEMBER, HealthRows
 from counterpoise.pipeline.fold.health_state import STATES
 from counterpoise.pipeline.scan.aggregation import NEVER
@@ -81,8 +80,8 @@ def apply_events(units: Units, present: Events, events: Events, waiting: Waiting
     counts, ended = np.zeros((len(units), len(STATES)), np.int64), [HealthRows.empty()]
     np.add.at(counts, (_place(units, before.group, before.member), before.state), before.by)
     unit = _place(units, counted.group, counted.member)
-    for begin, end in pairwise([*run_starts(counted.time).tolist(), len(counted)]):
-        here, of, now = counted.take(slice(begin, end)), unit[begin:end], int(counted.time[begin])
+    for mine in runs(counted.time):
+        here, of, now = counted.take(mine), unit[mine], int(counted.time[mine.start])
         np.add.at(counts, (of, here.state), here.by)
         touched, of = np.unique(of, return_inverse=True)
         worst = np.max(np.where(counts[touched] > 0, np.arange(len(STATES)), 0), axis=1)

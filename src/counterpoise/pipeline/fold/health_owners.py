@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, first_of_runs, last_at
+from counterpoise.pipeline.arrays import Bool, Columns, first_of_runs, last_at, last_of_runs
 from counterpoise.pipeline.fold.health_rules import HOUR, RECORDS, SEVERAL
 from counterpoise.pipeline.scan.aggregation import NEVER
 
@@ -54,7 +54,7 @@ def owners_at(parts: PartitionStates, was: Seen, rows: Samples) -> Owners:
     new = np.flatnonzero(owned & (gained > 0) & (rows.lag >= np.maximum(SEVERAL * gained, RECORDS)))
     marks = Busy.joined([parts.busy, Busy(group[new], rows.owner[new], rows.time[new], fewer[new])])
     marks = marks.take(np.lexsort((marks.fewer, marks.at, marks.member, marks.group)))
-    newest = marks.take(np.flatnonzero(np.append(first_of_runs(marks.group, marks.member)[1:], True)[: len(marks)]))
+    newest = marks.take(np.flatnonzero(last_of_runs(marks.group, marks.member)))
     parts.busy = newest.take(np.flatnonzero(newest.at > rows.time.max(initial=0) - HOUR))
     wide = len(parts.names.members) + 1
     unit, asked = marks.group * wide + marks.member, group * wide + rows.owner

@@ -7,13 +7,12 @@ audited.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import run_starts
+from counterpoise.pipeline.arrays import runs
 from counterpoise.pipeline.fold.lag import QUALITIES, Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
 
@@ -73,6 +72,6 @@ class LagLookup:
         place, key, lag = place[order], key[order], lag[order]
         topic, partition = self._parts.keys.topic[key], self._parts.keys.partition[key].astype(np.int32)
         entries: dict[int, list[tuple[int, Int64, Int64]]] = {}
-        for begin, end in pairwise([*run_starts(place, topic).tolist(), len(place)]):
-            entries.setdefault(int(place[begin]), []).append((int(topic[begin]), partition[begin:end], lag[begin:end]))
+        for mine in runs(place, topic):
+            entries.setdefault(int(place[mine.start]), []).append((int(topic[mine.start]), partition[mine], lag[mine]))
         return entries

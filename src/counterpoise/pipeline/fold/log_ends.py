@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Float
+from counterpoise.pipeline.arrays import Bool, Float, last_of_runs
 from counterpoise.pipeline.fold.ends_file import END, START, TIME, EndsFile
 from counterpoise.pipeline.fold.health_rules import FEW, RECENT
 
@@ -78,8 +78,8 @@ def mapped_log_ends(ends: EndsFile) -> LogEnds:
     """The samples of a file, mapped into memory: the system reads pages when they are used, and may drop them."""
     rows = ends.rows()
     begins = ends.first[ends.life_log] + ends.life_at
-    follows = np.append(ends.life_log[1:] == ends.life_log[:-1], False)[: len(begins)]
-    after = np.where(follows, np.append(begins[1:], 0)[: len(begins)], (ends.first + ends.count)[ends.life_log])
+    log_end, following = (ends.first + ends.count)[ends.life_log], np.append(begins[1:], 0)[: len(begins)]
+    after = np.where(last_of_runs(ends.life_log), log_end, following)
     most = ends.lives_of_topics()
     newest = np.array([most[ends.logs[log][0]] for log in ends.life_log.tolist()], np.int64) == ends.life_number
     bounds = zip(ends.first.tolist(), (ends.first + ends.count).tolist(), strict=True)

@@ -22,8 +22,8 @@ from counterpoise.pipeline.arrays import run_starts
 from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
-from counterpoise.pipeline.history.fold_state import restore
-from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE
+from counterpoise.pipeline.history.fold_state import restored
+from counterpoise.pipeline.history.replay_fold import ENDED, EPOCH_TYPE
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.planning.client_libraries import COUNTERPOISE, JAVA, KAFKA_PYTHON, LIBRDKAFKA, STREAMS
 
@@ -39,8 +39,6 @@ _MEMBER, _CURRENT = 5, 8
 """Record types of KIP-848: a member, and the epoch that it has reached."""
 _AWAY = -2
 """The epoch of a static member that left and may rejoin within its session: its record stays until the session ends."""
-_ENDED = ("deleted", "migrated")
-"""Steps at which all members leave together."""
 _EMPTIED = "emptied"
 """A step that assigns nothing: the stops are those of the next one."""
 _About = tuple[str | None, int | None]
@@ -93,7 +91,7 @@ class PollTimeouts:
         self._times: list[int] = []
         self._kicks: dict[str, Any] = {"n": 0, "clients": [], "interval": 0, "first": None}
         if state:
-            restore(self, state)
+            restored(self, state)
             self._without_step = [(tuple(place), _Departure(**one)) for place, one in state["_without_step"]]
             self.departures = {key: _Departure(**one) for key, one in state["departures"].items()}
         self._index()
@@ -173,7 +171,7 @@ class PollTimeouts:
         place = _place(step)
         followed = [one for since, one in self._without_step if since < place]
         self._without_step = [(since, one) for since, one in self._without_step if since >= place]
-        for one in followed if step["kind"] not in _ENDED else ():
+        for one in followed if step["kind"] not in ENDED else ():
             self._leave(replace(one, generation=generation, at=at))
 
     def _expire(self, now: int) -> None:

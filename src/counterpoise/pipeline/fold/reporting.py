@@ -11,23 +11,28 @@ import pyarrow as pa
 
 from counterpoise.pipeline.findings.advice import advice, fidelity_note
 from counterpoise.pipeline.records.place import micros
-from counterpoise.pipeline.schemas import GROUP_REPORT
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.anonymous import anonymous
 from counterpoise.pipeline.standstill import with_standstill
 
 __all__ = ["ReportTotals", "report_rows"]
 
 _COUNTS = ("matched", "ties", "worse", "n_protocols")
-_GROUP_FIGURES = pa.schema([*GROUP_REPORT, *(pa.field(name, pa.int32()) for name in _COUNTS)])
-"""`GROUP_REPORT`, and numbers of compared generations: `matched`: the plan is the recorded assignment; `ties`: another one, with
-equal balance and as many moves; `worse`: the recorded one is less balanced or moves more. `n_protocols`: above 1 after a
-migration or a change of strategy."""
+_GROUP_FIGURES = pa.schema([*TABLES["group_report"], *(pa.field(name, pa.int32()) for name in _COUNTS)])
+"""Columns of `group_report`, and numbers of compared generations: `matched`: the plan is the recorded assignment; `ties`: another
+one, with equal balance and as many moves; `worse`: the recorded one is less balanced or moves more. `n_protocols`: above 1 after
+a migration or a change of strategy."""
 _HOUR = 3600
 _DAY = 86400
+_KIND = ("group_type", "protocol", "state")
+_TOTALLED = [
+    *(*_KIND, "distinct_members", "compared_generations", "replay_fidelity", "complete", "polled"),
+    *("stopped_partition_seconds", "stopped_unsampled_seconds"),
+]
 
 
 def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, salt: str | None = None) -> pa.RecordBatch:
-    """Rows of `GROUP_REPORT` from results of `Bucket.finish`.
+    """Rows of table `group_report` from results of `Bucket.finish`.
 
     `end` is the end of the recording of the cluster, in microseconds. Names are hashed with `salt` before sentences are made from
     them.
@@ -45,14 +50,14 @@ def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, sal
 
 
 def _with_advice(groups: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of `_GROUP_FIGURES` as rows of `GROUP_REPORT`, with advice and the reason for a low fidelity."""
+    """Rows of `_GROUP_FIGURES` as rows of table `group_report`, with advice and the reason for a low fidelity."""
     rows = []
     for row in groups.to_pylist():
         matched, ties, worse, n_protocols = (row.pop(name) or 0 for name in _COUNTS)
         note = fidelity_note(row["compared_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
         row["strategies"] = with_standstill(row, n_protocols)
         rows.append({**row, "fidelity_note": note, **advice(row)})
-    return pa.RecordBatch.from_pylist(rows, schema=GROUP_REPORT)
+    return pa.RecordBatch.from_pylist(rows, schema=TABLES["group_report"])
 
 
 def _without_type(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,36 +85,39 @@ def _per_day(rebalances: int | None, first: datetime | None, until: int) -> floa
 
 
 class ReportTotals:
-    """Sums over rows of `GROUP_REPORT`, for the summary."""
+    """Sums over rows of table `group_report`, for the summary."""
 
     def __init__(self) -> None:
         self._stopped: Counter[tuple[str, str]] = Counter()
         self._stopped_ms = 0
-        self._kinds: dict[tuple[str, str | None, str], list[int]] = {}
+        self._kinds: dict[tuple[str | None, ...], Counter[str]] = {}
 
     def add(self, report: pa.RecordBatch) -> None:
-        """Add rows of `GROUP_REPORT`."""
+        """Add rows of table `group_report`."""
         for run in report.column("strategies").flatten().to_pylist():
             if run["stopped_seconds"] is not None:
                 self._stopped[run["strategy"], run["mode"]] += int(run["stopped_seconds"] * 1000 + 0.5)
-        names = ["group_type", "protocol", "state", "distinct_members", "compared_generations", "replay_fidelity"]
-        names += ["complete", "polled", "stopped_partition_seconds", "stopped_unsampled_seconds"]
-        columns = (report.column(name).to_pylist() for name in names)
-        for *kind, members, compared, share, complete, polled, stopped, unsampled in zip(*columns, strict=True):
-            matched = 0 if share is None or compared is None else int(share * compared + 0.5)
-            fidelity_below_one = share is not None and share < 1
-            sums = self._kinds.setdefault((kind[0], kind[1], kind[2]), [0] * 8)
-            partial = (complete is False and not polled, bool(polled), bool(unsampled))
-            sums[:] = map(sum, zip(sums, (1, members or 0, compared or 0, matched, fidelity_below_one, *partial), strict=True))
-            self._stopped_ms += int((stopped or 0) * 1000 + 0.5)
+        for row in report.select(_TOTALLED).to_pylist():
+            compared, share = row["compared_generations"] or 0, row["replay_fidelity"]
+            self._kinds.setdefault(tuple(row[name] for name in _KIND), Counter()).update(
+                n=1,
+                members=row["distinct_members"] or 0,
+                compared=compared,
+                matched=0 if share is None else int(share * compared + 0.5),
+                fidelity_below_one=int(share is not None and share < 1),
+                cut=int(row["complete"] is False and not row["polled"]),
+                polled=int(bool(row["polled"])),
+                unsampled=int(bool(row["stopped_unsampled_seconds"])),
+            )
+            self._stopped_ms += int((row["stopped_partition_seconds"] or 0) * 1000 + 0.5)
 
     @property
     def manifest(self) -> dict[str, Any]:
         """`stopped`: partition-milliseconds by strategy and mode. `stopped_ms`: the observed ones of all groups.
 
-        `groups`: by type, protocol and state, the number of groups and members, of compared and of matching generations, of
-        groups in which some generation did not match, of groups whose older history is missing, that were polled, and that have
-        stops without samples.
+        `groups`: by type, protocol and state, the number of groups (`n`) and members, of compared and of matching generations, of
+        groups in which some generation did not match, of groups whose older history is missing (`cut`), that were polled, and
+        that have stops without samples.
         """
-        groups = [[*key, *figures] for key, figures in self._kinds.items()]
+        groups: list[dict[str, Any]] = [{**dict(zip(_KIND, kind, strict=True)), **counts} for kind, counts in self._kinds.items()]
         return {"groups": groups, "stopped": [[*key, ms] for key, ms in self._stopped.items()], "stopped_ms": self._stopped_ms}

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, run_starts
+from counterpoise.pipeline.arrays import Bool, Columns, last_of_runs, run_starts, runs
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.scan.aggregation import NEVER
@@ -90,7 +89,7 @@ def add_samples(of: Mapping[str, Sizing], parts: PartitionStates, instants: Int6
     both = Samples.joined([before, rows])
     both = both.take(np.lexsort((both.time, both.key)))
     follows = np.flatnonzero((both.key[1:] == both.key[:-1]) & (np.diff(both.time) <= 2 * _PERIOD))
-    newest = both.take(np.flatnonzero(np.append(both.key[1:] != both.key[:-1], True)))
+    newest = both.take(np.flatnonzero(last_of_runs(both.key)))
     values = {f"window_{name}": getattr(newest, name) for name in ("owner", "committed", "committed_at", "end")}
     parts.keys = keys.put(newest.key, window_at=newest.time, **values)
     one, two = both.take(follows), both.take(follows + 1)
@@ -124,11 +123,11 @@ def _add_capacity(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Wi
     # A member that waits for records consumes no more than is produced; an offset that was set looks like more.
     group, sustained, seen = windows.group[first], np.where(waited, rate, 0.0), np.minimum(rate, produced * _SECOND / length)
     names = parts.groups
-    for begin, end in pairwise([*run_starts(group).tolist(), len(group)]):
-        mine = of[names[group[begin]]]
-        mine.sustained = max(mine.sustained, float(sustained[begin:end].max()))
-        mine.seen = max(mine.seen, float(seen[begin:end].max()))
-        mine.windows += int(waited[begin:end].sum())
+    for run in runs(group):
+        mine = of[names[group[run.start]]]
+        mine.sustained = max(mine.sustained, float(sustained[run].max()))
+        mine.seen = max(mine.seen, float(seen[run].max()))
+        mine.windows += int(waited[run].sum())
 
 
 def _add_production(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Windows) -> None:

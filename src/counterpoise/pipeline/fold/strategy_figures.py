@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 
-__all__ = ["METRICS_COLUMNS", "StrategyFigures", "add_metrics", "mean_of", "sum_runs", "totals"]
+__all__ = ["METRICS_COLUMNS", "StrategyFigures", "add_metrics", "run_figures", "sum_runs", "totals"]
 
 METRICS_COLUMNS = (
     *("group_id", "incarnation", "generation", "log_offset", "strategy", "mode", "declared", "leader_library", "n_partitions"),
@@ -39,21 +38,16 @@ Run = list[Any]
 
 
 class StrategyFigures:
-    """One group's figures, separate for each protocol and for the broker; restored from `state` if given."""
+    """One group's figures, separate for each protocol and for the broker. Its attributes are its state."""
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         self.runs: dict[tuple[str, str, str], Run] = {}
         self._observed: dict[str, dict[str, Any]] = {}
         self._compared: Counter[str] = Counter()
         self._matched: Counter[str] = Counter()
         self._ties = self._worse = 0
-        self.with_lag = [0, 0, 0, 0]
-        restore(self, state)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The figures, for `fold_state.encode_state`."""
-        return vars(self)
+        # Observed plans, those with sampled lag, and of these the unknown lags and the partitions
+        self.with_lag: Counter[str] = Counter()
 
     def add_observed(self, row: Mapping[str, Any], declared: Mapping[str, Any] | None) -> None:
         """Add the observed row of a generation, and the replay of the declared strategy."""
@@ -69,9 +63,9 @@ class StrategyFigures:
             seen["worst"] = [-excess, row["log_offset"], row["generation"], row["log_ts"]]
         if seen["now"] is None or row["log_offset"] >= seen["now"]["log_offset"]:
             seen["now"] = {name: row[name] for name in _NOW}
-        unknown = row["lag_unknown"]
-        more_lag = (1, int(unknown is not None), unknown or 0, 0 if unknown is None else row["n_partitions"])
-        self.with_lag = [one + more for one, more in zip(self.with_lag, more_lag, strict=True)]
+        self.with_lag.update(plans=1)
+        if row["lag_unknown"] is not None:
+            self.with_lag.update(sampled=1, unknown=row["lag_unknown"], partitions=row["n_partitions"])
         if declared is not None:
             library = declared["leader_library"] or "unknown"
             self._compared[library] += 1
@@ -88,7 +82,7 @@ class StrategyFigures:
         kinds, observed = {key[0] for key in self.runs}, self._observed
         now = max(observed, key=lambda one: observed[one]["now"]["log_offset"]) if observed else next(iter(kinds))
         runs = {key[1:]: run for key, run in self.runs.items() if key[0] == now}
-        strategies = [_run(*key, run) for key, run in sorted(runs.items())]
+        strategies = [run_figures(*key, run) for key, run in sorted(runs.items())]
         figures: dict[str, Any] = {"strategies": strategies, "n_protocols": len(kinds)}
         if now in observed:
             seen, last = observed[now], observed[now]["now"]
@@ -151,23 +145,20 @@ def sum_runs(one: Sequence[Any], other: Sequence[Any]) -> Run:
     return [*sums, *(max((known for known in pair if known is not None), default=None) for pair in peaks)]
 
 
-def mean_of(millionths: int | None, known: int) -> float | None:
-    """The mean of ratios from their sum in millionths and their number."""
-    return millionths / _MILLION / known if millionths is not None and known else None
-
-
-def _run(strategy: str, mode: str, run: Run) -> dict[str, Any]:
+def run_figures(strategy: str, mode: str, run: Run) -> dict[str, Any]:
+    """A run as `strategies` of `group_report` has it; its ratio is the mean over the generations for which it is known."""
     about = dict(zip((*_SUMS, *_PEAKS), run, strict=True))
-    mean = mean_of(about.pop("millionths"), about.pop("known"))
+    millionths, known = about.pop("millionths"), about.pop("known")
+    mean = millionths / _MILLION / known if millionths is not None and known else None
     return {"strategy": strategy, "mode": mode, **about, "makespan_ratio": mean}
 
 
 def totals(figures: Iterable[StrategyFigures]) -> dict[str, Any]:
-    """Sums over groups, for the summary: `runs` by strategy and mode, and `with_lag` (see `summary.lag_note`)."""
+    """Sums over groups, for the summary: `runs` by strategy and mode, and `with_lag`."""
     runs: dict[tuple[str, str], Run] = {}
-    with_lag = [0, 0, 0, 0]
+    with_lag: Counter[str] = Counter()
     for one in figures:
         for (_, strategy, mode), run in one.runs.items():
             runs[strategy, mode] = sum_runs(runs.get((strategy, mode), _NO_RUN), run)
-        with_lag = [left + right for left, right in zip(with_lag, one.with_lag, strict=True)]
+        with_lag.update(one.with_lag)
     return {"runs": [[*key, run] for key, run in runs.items()], "with_lag": with_lag}

@@ -22,10 +22,10 @@ from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.replay_rows import replay_batch
 from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row
-from counterpoise.pipeline.scan.scan import group_of
-from counterpoise.pipeline.schemas import ACTION_PARTS, FINDINGS
+from counterpoise.pipeline.schemas import ACTION_PARTS, TABLES
 from counterpoise.pipeline.shuffle.blocks import ClusterTask
 from counterpoise.pipeline.stored.writers import FileWriter, TableWriter
+from counterpoise.wire.offsets_topic.keys import group_of
 from counterpoise.wire.offsets_topic.records import decode_record
 
 __all__ = ["TableRows"]
@@ -57,8 +57,8 @@ class TableRows(ExitStack):
         records = writer("group_generations"), writer("modern_group_records"), writer("decode_errors")
         at_end = writer("group_report", end, salt=None), writer("changes", end)
         self._whole = {one.table: one for one in (*records, *at_end)}
-        self._final, self._provisional = (_revised(writer) for _ in range(2))
-        self._findings = self.enter_context(FileWriter(partial(files.state_file, "findings"), FINDINGS))
+        self._final, self._provisional = (_writers_of_revised(writer) for _ in range(2))
+        self._findings = self.enter_context(FileWriter(partial(files.state_file, "findings"), TABLES["findings"]))
         self._parts = self.enter_context(FileWriter(partial(files.state_file, "actions"), ACTION_PARTS))
         self._totals, self._replays, self._metrics = ReportTotals(), list[Replay](), list[pa.RecordBatch]()
         self._groups: list[Row] = []
@@ -164,7 +164,7 @@ class TableRows(ExitStack):
         return self._provisional if self.provisional else self._final
 
 
-def _revised(writer: Callable[..., TableWriter]) -> dict[str, TableWriter]:
+def _writers_of_revised(writer: Callable[..., TableWriter]) -> dict[str, TableWriter]:
     """The writers of the tables that have provisional rows."""
     lag, health = writer("partition_lag", "at", rising=("at",), single=("committed",)), writer("health", "since")
     return {one.table: one for one in (writer("rebalances"), lag, health, writer("replays"), writer("metrics"))}

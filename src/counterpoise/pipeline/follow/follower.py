@@ -21,7 +21,7 @@ from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.transaction import TableTransaction
 
-__all__ = ["Follow", "Pace", "Status", "cause_of"]
+__all__ = ["Follow", "Status", "cause_of"]
 
 _POLL_S = 0.25
 STALE_S = 600.0
@@ -31,14 +31,6 @@ _SIGTERM_S = 1.0
 _JOBS = "counterpoise-follow"
 _ERROR = re.compile(r"(?!java\.|org\.|py4j\.|pyspark\.)[\w.]+(Error|Exception)\b")
 """The last line of a Python traceback, if its error is not of Java or Spark."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """Seconds between two updates, and between two reports."""
-
-    trigger: float = 1.0
-    report: float = 300.0
 
 
 @dataclass
@@ -58,8 +50,9 @@ class Follow:
     time, no row is lost or duplicated: one manifest makes tables and the state for the next update visible.
 
     `sources`: cluster name -> capture folder, which another process or thread writes. `write_report` writes the report from the
-    tables; it is called after updates with new records, at most every `Pace.report` seconds. ``on_status(status)`` and
-    ``watch()`` are called several times a second; their exceptions end `run`. `stopped`: the event that `stop` sets.
+    tables; it is called after updates with new records, at most every `report_every` seconds. An update begins at the earliest
+    `trigger` seconds after the one before. ``on_status(status)`` and ``watch()`` are called several times a second; their
+    exceptions end `run`. `stopped`: the event that `stop` sets.
     """
 
     def __init__(
@@ -68,7 +61,8 @@ class Follow:
         sources: Mapping[str, str | Path],
         out: str | Path,
         *,
-        pace: Pace | None = None,
+        trigger: float = 1.0,
+        report_every: float = 300.0,
         strategies: tuple[str, ...] | None = None,
         scope: AuditScope | None = None,
         salt: str | None = None,
@@ -78,7 +72,8 @@ class Follow:
         watch: Callable[[], None] | None = None,
         stopped: threading.Event | None = None,
     ) -> None:
-        self._spark, self._sources, self._out, self._pace = spark, dict(sources), str(out), pace or Pace()
+        self._spark, self._sources, self._out = spark, dict(sources), str(out)
+        self._trigger, self._report_every = trigger, report_every
         self._options: dict[str, Any] = {"strategies": strategies, "scope": scope, "salt": salt, "into": into}
         self._write_report, self._on_status, self._watch = write_report or _nothing, on_status or _nothing, watch or _nothing
         self._stopped = stopped or threading.Event()
@@ -154,8 +149,8 @@ class Follow:
             if stale and time.monotonic() >= due:
                 self._write_report()
                 self.status.reports += 1
-                due, stale = time.monotonic() + self._pace.report, False
-            self._wait(start + self._pace.trigger)
+                due, stale = time.monotonic() + self._report_every, False
+            self._wait(start + self._trigger)
 
     def _wait(self, until: float) -> None:
         """Return at this time or at `stop`. OSError if the JVM has ended: an update that finds nothing new does not call it."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.pipeline.schemas import PARTITION_LAG
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.parquet_rows import time_spans
 from counterpoise.pipeline.storage.files import read_columns
 from counterpoise.pipeline.stored.manifest import Manifest
@@ -144,7 +144,7 @@ def _newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
             whole = pa.concat_tables(rows)
             at_end = pc.equal(whole["at"], pc.max(whole["at"]))
             return whole.filter(pc.and_(at_end, pc.is_valid(whole["lag"])))
-    return PARTITION_LAG.empty_table().select(_LAG)
+    return TABLES["partition_lag"].empty_table().select(_LAG)
 
 
 def _last_files(files: Sequence[str]) -> list[str]:

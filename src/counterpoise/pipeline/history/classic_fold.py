@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 from counterpoise.pipeline.history.causes import Difference, by_identity, changed_subscriptions, difference, identity, joined_text
-from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.protocol_fold import (
     ProtocolFold,
     assignment_columns,
@@ -30,10 +29,9 @@ class ClassicFold(ProtocolFold):
     Steps have no columns for cluster, group and place in the log.
     """
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._complete = False
-        restore(self, state)
 
     def _reset(self) -> None:
         super()._reset()
@@ -83,13 +81,12 @@ class ClassicFold(ProtocolFold):
             self._ended = False
 
     def _deleted(self, row: Row) -> dict[str, Any]:
+        left = sorted(member["member_id"] for member in self._before)
         step = {
-            **self._empty_step("deleted", "unknown"),
+            **self._columns("classic", "deleted", Difference(left=left, detail="the group was deleted or expired")),
             "generation": self._generation,
             "protocol_type": self._protocol_type,
-            "left": sorted(member["member_id"] for member in self._before),
             "complete": self._complete and not row.get("after_gap"),
-            "detail": "the group was deleted or expired",
         }
         self._ended = True
         self._reset()
@@ -97,33 +94,21 @@ class ClassicFold(ProtocolFold):
 
     def _without_members(self, row: Row) -> dict[str, Any]:
         generation = int(row["generation"])
+        about = {"generation": generation, "protocol_type": row["protocol_type"]}
         if generation == 0 and self._generation is None:
-            return {
-                **self._empty_step("created", "join"),
-                "generation": 0,
-                "protocol_type": row["protocol_type"],
-                "detail": "the group is new",
-            }
-        why = difference(self._before, [], {}, {}, (None, None))
-        step = {
-            **self._empty_step("emptied", "leave"),
-            "generation": generation,
-            "protocol_type": row["protocol_type"],
-            "left": why.left,
-            "missed_generations": self._missed(generation),
-            "detail": why.detail,
-        }
+            return self._columns("classic", "created", Difference("join", detail="the group is new")) | about
+        why = replace(difference(self._before, [], {}, {}, (None, None)), cause="leave")
         self._owners, self._codes, self._revoking = {}, {}, 0
-        return step
+        return {**self._columns("classic", "emptied", why), **about, "missed_generations": self._missed(generation)}
 
     def _replaced(self, row: Row) -> dict[str, Any]:
         was = {member["member_id"] for member in self._before}
         now = {member["member_id"] for member in row["members"]}
         instances = sorted(m["group_instance_id"] for m in row["members"] if m["member_id"] not in was and m["group_instance_id"])
-        step = self._step(row, "static_replacement", Difference())
         words = f"static member back: {', '.join(instances)}" if instances else "the same generation was written again"
         words = joined_text(words, *changed_subscriptions(by_identity(self._before), by_identity(row["members"])))
-        return {**step, "cause": "join_leave", "joined": sorted(now - was), "left": sorted(was - now), "detail": words}
+        why = Difference("join_leave", sorted(now - was), sorted(was - now), detail=words)
+        return self._step(row, "static_replacement", why)
 
     def _rebalanced(self, row: Row) -> dict[str, Any]:
         members = row["members"]
@@ -170,18 +155,12 @@ class ClassicFold(ProtocolFold):
             return 0 if generation <= 1 else None
         return max(generation - self._generation - 1, 0)  # the same one may be written again
 
-    def _empty_step(self, kind: str, cause: str) -> dict[str, Any]:
-        empty: dict[str, Any] = {"joined": [], "left": [], "restarted": [], "assignment": [], "detail": ""}
-        about = {"incarnation": self.incarnation, "group_type": "classic", "kind": kind, "cause": cause}
-        return {**empty, **about, **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0)}
-
     def _step(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
         columns = assignment_columns(row["members"], [member["assigned"] or [] for member in row["members"]])
         if row["protocol_type"] != "consumer":
             columns |= {"n_idle": None, "n_partitions": None}
         return {
-            **self._empty_step(kind, why.cause),
-            **vars(why),
+            **self._columns("classic", kind, why),
             **columns,
             "generation": int(row["generation"]),
             "protocol_type": row["protocol_type"],

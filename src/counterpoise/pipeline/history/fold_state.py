@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
 from counterpoise.errors import CaptureError
 
-__all__ = ["decode_state", "encode_state", "restore"]
+__all__ = ["decode_state", "encode_state", "restored"]
+
+T = TypeVar("T")
 
 _ARRAY = 1
 """Extension type of arrays: their dtype and their bytes."""
@@ -27,7 +29,7 @@ def encode_state(state: Mapping[str, Any]) -> bytes:
 
 
 def decode_state(data: bytes) -> dict[str, Any]:
-    """The inverse of `encode_state`, but each `tuple` and `set` is a list, counters and dataclasses are dicts (see `restore`).
+    """The inverse of `encode_state`, but each `tuple` and `set` is a list, counters and dataclasses are dicts (see `restored`).
 
     Raises `CaptureError` if the state is damaged.
     """
@@ -39,12 +41,16 @@ def decode_state(data: bytes) -> dict[str, Any]:
     return state
 
 
-def restore(target: object, state: Mapping[str, Any] | None) -> None:
-    """Set attributes to decoded values; sets, counters and dataclasses are made from them if the present value is one."""
+def restored(new: T, state: Mapping[str, Any] | None) -> T:
+    """A new object with the attributes (`vars`) of a saved one, if there is a state.
+
+    Sets, counters and dataclasses are made from decoded values if the new object has one in that place.
+    """
     for name, value in (state or {}).items():
-        kind = type(vars(target)[name])
+        kind = type(vars(new)[name])
         made = kind(**value) if is_dataclass(kind) else kind(value) if issubclass(kind, Counter | set) else value
-        vars(target)[name] = made
+        vars(new)[name] = made
+    return new
 
 
 def _packed(value: Any) -> Any:

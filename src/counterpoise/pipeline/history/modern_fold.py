@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from counterpoise.pipeline.history.causes import Difference, changes_of, difference, identity, joined_text
-from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, owners_of
 from counterpoise.pipeline.records.place import POLLED
 
@@ -52,12 +51,11 @@ _STABLE = {"consumer": 0, "share": 0, "streams": 1}
 class ModernFold(ProtocolFold):
     """The fold of a modern group: members, targets, and the step that is not settled yet."""
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._names: dict[str, str] = {}
         self.unfinished: dict[str, Any] | None = None  # the step that is not settled yet
         self.unnamed: set[str] = set()  # topic ids without a known name: steps have the id instead
-        restore(self, state)
 
     def _reset(self) -> None:
         super()._reset()
@@ -280,18 +278,13 @@ class ModernFold(ProtocolFold):
     def _step(self, row: Row, kind: str, why: Difference) -> dict[str, Any]:
         return {
             **{name: row[name] for name in ("log_partition", "log_offset", "log_ts")},
-            "incarnation": self.incarnation,
-            "group_type": self._type,
+            **self._columns(self._type, kind, why),
             "protocol_type": self._type,
             "protocol": None,
             "protocol_kind": "server",
-            "kind": kind,
-            **vars(why),
-            "assignment": [],
             "subscriptions": None,
             "settle_ms": None,
             "recreated": [],
-            **dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0),
         }
 
     def _add_assignment(self, step: dict[str, Any], members: Sequence[Row]) -> None:

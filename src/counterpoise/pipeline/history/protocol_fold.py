@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED
-from counterpoise.pipeline.history.causes import identity
+from counterpoise.pipeline.history.causes import Difference, identity
 
 __all__ = [
     "Owners",
@@ -127,18 +127,16 @@ def assignment_columns(members: Sequence[Row], assigned: Sequence[Sequence[Row]]
 
 
 class ProtocolFold:
-    """The state of one group between two of its records: O(members and partitions) of one generation."""
+    """The state of one group between two of its records: O(members and partitions) of one generation.
+
+    Its attributes are its state; a fold that starts from it continues.
+    """
 
     def __init__(self) -> None:
         self.incarnation = 0
         self._logical = 0
         self._ended = False
         self._reset()
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The state, for `fold_state.encode_state`; a fold that starts from it continues."""
-        return dict(vars(self))
 
     def _reset(self) -> None:
         self._before: Sequence[Row] = []
@@ -159,6 +157,11 @@ class ProtocolFold:
         """Continue with the members and owners of the other protocol, after `generation`."""
         self.incarnation, self._inherited, self._ended = incarnation, True, False
         vars(self).update(before)
+
+    def _columns(self, group_type: str, kind: str, why: Difference) -> dict[str, Any]:
+        """Columns that every step has; without an assignment."""
+        about = {"incarnation": self.incarnation, "group_type": group_type, "kind": kind, **vars(why), "assignment": []}
+        return about | dict.fromkeys(("n_members", "n_static", "n_idle", "n_partitions"), 0)
 
     def _update_codes(self, names: Sequence[str]) -> dict[str, int]:
         """Codes of the previous members and of these names; drops codes of other members that own nothing."""

@@ -23,6 +23,7 @@ from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
 __all__ = [
     "BY_LAG",
     "CLOSED_LOOP",
+    "ENDED",
     "EPOCH_TYPE",
     "OBSERVED",
     "REPLAY",
@@ -49,9 +50,7 @@ Row = Mapping[str, Any]
 class Replay:
     """One strategy's plan for one generation."""
 
-    # The generation and its step in `rebalances`
-    row: Row
-    step: Mapping[str, Any]
+    row: Row  # The generation, with its step in `rebalances`
     # Strategy (or `OBSERVED`) and mode
     name: str
     mode: str
@@ -127,7 +126,7 @@ class ReplayFold:
         if step["kind"] in _ROUNDS and replayable(row) and not migrated:
             ahead = following if following is not None and following["members"] and replayable(following) else None
             inputs = inputs_of(row, step["protocol_kind"], self._before, ahead)
-            yield from _generation(row, step, inputs, self._names, self._past, self._plans)
+            yield from _generation(row, inputs, self._names, self._past, self._plans)
         self._before = row
 
 
@@ -141,12 +140,10 @@ def _is_migrated(row: Row, following: Row | None) -> bool:
     return changes and bool(row["log_ts"] == following["log_ts"] and now["incarnation"] == then["incarnation"])
 
 
-def _generation(
-    row: Row, step: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned], plans: Plans
-) -> Iterator[Replay]:
+def _generation(row: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned], plans: Plans) -> Iterator[Replay]:
     """The replays of one generation; updates `past`. All plans are computed here and measured later."""
     problem, declared = inputs.problem, None if inputs.kind == "server" else row["protocol"]
-    second_round = step["kind"] == "cooperative_followup"
+    second_round = row["step"]["kind"] == "cooperative_followup"
     lookup = PlanLookup(problem, plans)
     able = [name for name in names if problem.lag is not None or name not in BY_LAG]
     targets = {name: lookup.plan(name, problem) for name in able if not second_round or name == declared}
@@ -167,7 +164,7 @@ def _generation(
             queries.append(Query(own, owner, able_to))
     figures = plans.unmeasured.add(queries, None if problem.lag is None else lag_floor(problem, targets.get("lag-sticky")))
     for number, ((name, mode, matches), one) in enumerate(zip(made, queries, strict=True)):
-        yield Replay(row, step, name, mode, inputs, one.owner, figures, number, matches)
+        yield Replay(row, name, mode, inputs, one.owner, figures, number, matches)
 
 
 def _resolved(inputs: Inputs, declared: Int32 | None, name: str) -> Int32:
@@ -189,7 +186,8 @@ def _is_recorded(inputs: Inputs, owner: Int32) -> bool:
     return inputs.duplicates == 0 and bool(np.array_equal(first, inputs.recorded))
 
 
-_ENDED = ("deleted", "migrated")
+ENDED = ("deleted", "migrated")
+"""Kinds of steps at which all members leave together."""
 EPOCH_TYPE = "consumer"
 """Type of groups whose assignor is the broker and whose members consume partitions. Each of their steps is a generation."""
 
@@ -209,7 +207,7 @@ def as_generation(step: Row) -> dict[str, Any]:
         **{name: step[name] for name in ("group_id", "log_partition", "log_offset", "log_ts", "generation", "protocol")},
         "protocol_type": "consumer",
         "leader_library": None,
-        "deleted": step["kind"] in _ENDED,
+        "deleted": step["kind"] in ENDED,
         "members": members,
         "lag": step.get("lag"),
         "recreated": step.get("recreated"),

@@ -94,7 +94,7 @@ def replay_batch(replays: Sequence[Replay]) -> pa.RecordBatch:
     columns: dict[str, list[Any]] = {
         **{name: [row[name] for row in rows] for name in _OF_ROW},
         **{name: [getattr(one, name) for one in figures] for name in _FIGURES},
-        "incarnation": [replay.step["incarnation"] for replay in replays],
+        "incarnation": [row["step"]["incarnation"] for row in rows],
         "strategy": [replay.name for replay in replays],
         "mode": [replay.mode for replay in replays],
         "protocol_kind": [replay.inputs.kind for replay in replays],

@@ -10,7 +10,6 @@ from hashlib import blake2b
 from statistics import median
 from typing import Any
 
-from counterpoise.pipeline.history.fold_state import restore
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["STORM_WINDOW", "StepFigures"]
@@ -31,9 +30,9 @@ _OF_STEP = (
 
 
 class StepFigures:
-    """Counts and extremes over the steps of one group; restored from `state` if given (see `fold_state`)."""
+    """Counts and extremes over the steps of one group. Its attributes are its state."""
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self) -> None:
         self._kinds: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
@@ -53,12 +52,6 @@ class StepFigures:
         self._failed: tuple[int | None, datetime | None] = (None, None)
         self._restarted: Counter[str] = Counter()
         self._leavers: Counter[str] = Counter()
-        restore(self, state)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The figures, for `fold_state.encode_state`; empty before the first step."""
-        return {} if self._last is None else vars(self)
 
     def add(self, step: Row) -> None:
         """Add the next step."""

@@ -6,41 +6,15 @@ A step is finished when no later record can change it. `StepsFold` has one gener
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from itertools import chain, groupby
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
-from pyspark.sql.pandas.types import from_arrow_schema
-
 from counterpoise.pipeline.history.classic_fold import ClassicFold
+from counterpoise.pipeline.history.fold_state import restored
 from counterpoise.pipeline.history.modern_fold import GROUP_RECORDS, NAMES, ROLES, ModernFold
-from counterpoise.pipeline.records.group_records import portions
-from counterpoise.pipeline.schemas import REBALANCES
 
-__all__ = ["StepsFold", "rebalances", "steps_of_group"]
+__all__ = ["StepsFold", "steps_of_group"]
 
 _PLACE = ("log_partition", "log_offset", "log_ts")
-_CLASSIC = ("protocol_type", "protocol", "generation", "leader", "state_ts", "members", "leader_library")
-
-
-def rebalances(generations: DataFrame, modern: DataFrame, names: Mapping[str, str] | None = None) -> DataFrame:
-    """Table `rebalances` from the tables `group_generations` and `modern_group_records` of `decode`.
-
-    `names`: topic id -> topic; steps of KIP-848 groups have the id of a topic without a name. One shuffle and one sort of the
-    group records, none of commits.
-    """
-    common = ("cluster", "group_id", *_PLACE, "deleted")
-    classic = generations.select(*common, *_CLASSIC, fn.lit(None).cast("int").alias("record_type"))
-    others = modern.select(*common, "record_type", "member_id", "payload")
-    ordered = (
-        classic.unionByName(others, allowMissingColumns=True)
-        .repartition("cluster", "group_id")
-        .sortWithinPartitions("cluster", "group_id", "log_partition", "log_offset")
-    )
-    return ordered.mapInArrow(partial(_fold_batches, names or {}), from_arrow_schema(REBALANCES))
 
 
 def steps_of_group(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -68,8 +42,8 @@ class StepsFold:
         on_classic_step: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None,
     ) -> None:
         saved = state or {}
-        self._classic = ClassicFold(saved.get("classic"))
-        self._modern = ModernFold(saved.get("modern"))
+        self._classic = restored(ClassicFold(), saved.get("classic"))
+        self._modern = restored(ModernFold(), saved.get("modern"))
         self._deletion: dict[str, Any] | None = saved.get("deletion")
         self._handover: Mapping[str, Any] = saved.get("handover") or self._classic.handover
         self._on_modern_step, self._on_classic_step = on_modern_step, on_classic_step
@@ -77,7 +51,7 @@ class StepsFold:
     @property
     def state(self) -> dict[str, Any]:
         """The state, for `fold_state.encode_state`."""
-        folds = {"classic": self._classic.state, "modern": self._modern.state}
+        folds = {"classic": vars(self._classic), "modern": vars(self._modern)}
         return {**folds, "deletion": self._deletion, "handover": self._handover}
 
     @property
@@ -135,20 +109,3 @@ _OF_GROUP = (None, *GROUP_RECORDS)
 def _is_migrated(step: Mapping[str, Any], following: Mapping[str, Any], to_modern: bool) -> bool:
     other = to_modern != (step["group_type"] != "classic")
     return other and not following["deleted"] and following["log_ts"] == step["log_ts"]
-
-
-def _fold_batches(names: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Records sorted by cluster, group and log offset -> rows of `REBALANCES`."""
-    rows = (row for batch in batches for portion in portions(batch) for row in portion.to_pylist())
-    steps: list[dict[str, Any]] = []
-    weight = 0
-    for (cluster, group), mine in groupby(rows, key=lambda row: (row["cluster"], row["group_id"])):
-        for step in steps_of_group(chain([{"record_type": NAMES, "value": names}], mine)):
-            steps.append({"cluster": cluster, "group_id": group, **step})
-            topics = sum(len(one["topics"]) for one in step.get("subscriptions") or ())
-            weight += 1 + ((step.get("n_partitions") or 0) + 4 * topics) // 64
-            if weight >= 2000:  # fewer rows if they are large
-                yield pa.RecordBatch.from_pylist(steps, schema=REBALANCES)
-                steps, weight = [], 0
-    if steps:
-        yield pa.RecordBatch.from_pylist(steps, schema=REBALANCES)

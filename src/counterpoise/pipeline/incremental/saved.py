@@ -27,9 +27,9 @@ _FOLDER = ".state/saved/"
 class ClusterState:
     """The saved state of one capture. Times are in microseconds."""
 
-    positions: dict[str, int] = field(default_factory=dict)  # Log partition -> the offset after the last record
-    stamps: dict[str, int] = field(default_factory=dict)  # Log partition -> time of the last record
-    read: dict[str, int] = field(default_factory=dict)  # Log partition -> the position of the recording (`snapshot.read_until`)
+    positions: dict[int, int] = field(default_factory=dict)  # Log partition -> the offset after the last record
+    stamps: dict[int, int] = field(default_factory=dict)  # Log partition -> time of the last record
+    read: dict[int, int] = field(default_factory=dict)  # Log partition -> the position of the recording (`snapshot.read_until`)
     identity: dict[str, Any] = field(default_factory=dict)  # Identifies the capture (see `identity_of`)
     files: dict[str, list[int]] = field(default_factory=dict)  # File -> size and time of the last change
     # Times of the first and the last record
@@ -47,6 +47,10 @@ class ClusterState:
     states: list[str] = field(default_factory=list)  # Files of the output folder's manifest with the states of its buckets
     ends: str | None = None  # The file with the index of its samples of log ends (`EndsFile`)
     samples: str = ""  # The file of these samples
+
+    def __post_init__(self) -> None:
+        for name in ("positions", "stamps", "read"):  # JSON has partitions as texts
+            setattr(self, name, {int(partition): value for partition, value in getattr(self, name).items()})
 
 
 @dataclass

@@ -126,8 +126,8 @@ class Update:
         now.positions, now.stamps = dict(last.positions), dict(last.stamps)
         for one in engine.scanned:
             for partition, offset, time in one["last"] if one["cluster"] == name else ():
-                if offset >= now.positions.get(str(partition), 0):
-                    now.positions[str(partition)], now.stamps[str(partition)] = offset + 1, time
+                if offset >= now.positions.get(partition, 0):
+                    now.positions[partition], now.stamps[partition] = offset + 1, time
         now.end = max((at for at in (last.end, engine.last_record_time(name)) if at is not None), default=None)
         now.read = last.read | read_until(engine.clusters[name].record_files, now.positions)
         now.watermark = watermark_of(engine.clusters[name].ends, now.read, now.end, last.watermark)

@@ -43,7 +43,7 @@ def first_record(files: CaptureFiles) -> int | None:
     return min(known, default=None) if len(known) == len(spans) else None
 
 
-def read_until(files: Sequence[str], positions: Mapping[str, int]) -> dict[str, int]:
+def read_until(files: Sequence[str], positions: Mapping[int, int]) -> dict[int, int]:
     """Log partition -> the next offset to read. It may exceed `positions`: markers and aborted records are not delivered.
 
     `positions`: log partition -> the offset after the last record that was read. `files` of records that `counterpoise capture`
@@ -53,11 +53,11 @@ def read_until(files: Sequence[str], positions: Mapping[str, int]) -> dict[str, 
     for about in parquet_footers(files):
         state = json.loads((about.metadata or {}).get(STATE_KEY, b"{}"))
         for index, offset in state.get(OFFSETS_TOPIC, {}).items():
-            recorded[index] = max(int(offset), recorded.get(index, 0))
+            recorded[int(index)] = max(int(offset), recorded.get(int(index), 0))
     return recorded
 
 
-def watermark_of(ends: EndsFile, positions: Mapping[str, int], newest: int | None, before: int | None) -> int | None:
+def watermark_of(ends: EndsFile, positions: Mapping[int, int], newest: int | None, before: int | None) -> int | None:
     """The watermark, in microseconds: the time of the newest sample whose earlier records have all been read.
 
     If the offsets topic is sampled, and was recorded without polls, these are the records below its sampled ends. Otherwise the
@@ -70,12 +70,12 @@ def watermark_of(ends: EndsFile, positions: Mapping[str, int], newest: int | Non
         times = [one for one in (before, None if newest is None else newest - _DELAY) if one is not None]
         return max(times, default=None)
     rows, first_missing, sampled = ends.rows(), NEVER, False
-    recorded = str(POLLED) not in positions
+    recorded = POLLED not in positions
     for at, (topic, partition) in enumerate(ends.logs):
         if topic == OFFSETS_TOPIC and recorded:
             sampled = True
             mine = rows[ends.first[at] : ends.first[at] + ends.count[at]]
-            beyond = np.flatnonzero(mine[:, END] > positions.get(str(partition), 0))
+            beyond = np.flatnonzero(mine[:, END] > positions.get(partition, 0))
             if len(beyond):
                 first_missing = min(first_missing, int(mine[beyond[0], TIME]))
     now = int(ends.instants[-1]) if sampled else -NEVER
@@ -102,7 +102,7 @@ def check_same_capture(
     tasks; `first_time` is the earliest time of the new records, in microseconds.
     """
     for partition, offset, time in (place for one in manifests for place in one["before_begin"]):
-        if last.stamps.get(str(partition)) != time:
+        if last.stamps.get(partition) != time:
             raise CaptureError(_other(cluster, f"log partition {partition} holds another record at offset {offset}"))
     if not some_unchanged and last.positions:
         _check_nothing_lost(cluster, last, manifests, first_time)
@@ -118,13 +118,13 @@ def _check_nothing_lost(cluster: str, last: ClusterState, manifests: Sequence[Ma
     for partition, first, end in (span for one in manifests for _, spans in one["flushes"] for span in spans):
         if first <= end:
             firsts[partition] = min(first, firsts.get(partition, first))
-    for index, position in sorted(last.positions.items()):
-        if newest.get(int(index), -1) < position - 1 and (skipped or not firsts):
-            raise CaptureError(_other(cluster, f"log partition {index} ends before offset {position - 1}"))
+    for partition, position in sorted(last.positions.items()):
+        if newest.get(partition, -1) < position - 1 and (skipped or not firsts):
+            raise CaptureError(_other(cluster, f"log partition {partition} ends before offset {position - 1}"))
     if skipped or first_time is None or last.end is None or first_time <= last.end:
         return
     for partition, first in sorted(firsts.items()):
-        position = last.positions.get(str(partition), 0)
+        position = last.positions.get(partition, 0)
         if first > position:
             raise CaptureError(
                 f"--since last: the capture of cluster {cluster} dropped records before they were audited (log partition "

@@ -27,12 +27,11 @@ CODED_COLUMNS = pa.schema(
 
 def binary_column(array: pa.Array) -> BinaryColumn:
     """The buffers of an Arrow binary array, for `wire`; copies only the validity bits (to bytes)."""
-    wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     _, offsets, data = array.buffers()
     n = len(array)
     if offsets is None or not n:
         return BinaryColumn(np.zeros(n + 1, np.int32), np.zeros(0, np.uint8), None)
-    starts: Any = np.frombuffer(offsets, np.int64 if wide else np.int32, n + 1, array.offset * (8 if wide else 4))
+    starts: Any = np.frombuffer(offsets, np.int32, n + 1, array.offset * 4)
     bytes_ = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     valid = None if not array.null_count else array.is_valid().to_numpy(zero_copy_only=False)
     return BinaryColumn(starts, bytes_, valid)

@@ -29,11 +29,6 @@ class GroupFilter:
     patterns: tuple[str, ...] = ()  # Shell patterns; a name must match one of them. Empty: every name matches.
     names: frozenset[str] | None = None  # Groups that use a topic of `AuditScope.topics`; None: topics are not filtered
 
-    @property
-    def everyone(self) -> bool:
-        """Whether no group is left out."""
-        return self.names is None and (not self.patterns or "*" in self.patterns)
-
     def fitting(self, groups: Iterable[str]) -> list[bool]:
         """Whether each group is audited."""
         fits = _fits(self.patterns) if self.patterns else None

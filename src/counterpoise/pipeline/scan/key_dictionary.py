@@ -12,7 +12,6 @@ import pyarrow as pa
 from counterpoise.model.problem import Int32
 from counterpoise.pipeline.records.commits import binary_column, coded_commits, strings
 from counterpoise.pipeline.records.place import without_place
-from counterpoise.pipeline.scan.read import are_commits
 from counterpoise.wire.offsets_topic.batch import CommitBatch, decode_commits
 from counterpoise.wire.offsets_topic.batch_keys import KeyColumns, decode_keys
 from counterpoise.wire.offsets_topic.keys import RecordType
@@ -35,7 +34,6 @@ class KeyDictionary:
         """Remove all keys; codes begin at 0 again."""
         self._raw = pa.array([], pa.binary())
         self.columns = decode_keys(binary_column(pa.array([], pa.binary())))  # by code, without the names
-        self.commit = np.zeros(0, np.bool_)  # by code: whether it has the type of a commit; it may be damaged
         self.group, self.topic = np.zeros(0, np.int32), np.zeros(0, np.int32)  # by code; -1: no commit key, or damaged
         self.chosen = np.zeros(0, np.bool_)  # by code: whether it is a valid commit key of an audited group
         self._fits: list[bool] = []
@@ -43,7 +41,7 @@ class KeyDictionary:
         self.topics: dict[str, int] = {}  # name -> code in `topic`
 
     def __len__(self) -> int:
-        return len(self.commit)
+        return len(self.group)
 
     @property
     def full(self) -> bool:
@@ -51,9 +49,9 @@ class KeyDictionary:
         return len(self) > _MOST
 
     def codes(self, keys: pa.Array) -> Int32:
-        """The code of each row's key, -1 for a null; keys as bytes, or as a dictionary of them."""
+        """The code of each row's key, -1 for a null; keys as bytes, of Arrow's large type too, or as a dictionary of them."""
         if not pa.types.is_dictionary(keys.type):
-            return self._codes_of(keys)
+            return self._codes_of(keys.cast(pa.binary()))
         at = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(at + 1, minlength=len(keys.dictionary) + 1)[1:])
         raw = keys.dictionary.take(pa.array(used)).cast(pa.binary())
@@ -61,16 +59,15 @@ class KeyDictionary:
         code[used] = self._codes_of(raw)
         return np.asarray(code[at])
 
-    def commits(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, CommitBatch, Int32]:
-        """The commits of a batch of raw records as rows of `CODED_COLUMNS`, the result of the kernel, and the codes of all keys.
+    def commits(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, CommitBatch]:
+        """The commits of a batch of raw records as rows of `CODED_COLUMNS`, and the result of the kernel.
 
         Other records, damaged commits and records without a place in the log are in `rest` of the kernel's result.
         """
-        codes, values = self.codes(batch.column("key")), binary_column(batch.column("value"))
-        placed = codes.copy()
-        placed[without_place(batch)] = -1  # no table can show when such a record was written
-        decoded = decode_commits(self.columns, placed, values)
-        return coded_commits(batch, self._names(decoded.key), values, decoded), decoded, codes
+        codes, values = self.codes(batch.column("key")).copy(), binary_column(batch.column("value").cast(pa.binary()))
+        codes[without_place(batch)] = -1  # no table can show when such a record was written
+        decoded = decode_commits(self.columns, codes, values)
+        return coded_commits(batch, self._names(decoded.key), values, decoded), decoded
 
     def _names(self, key: Int32) -> list[pa.Array]:
         """Columns ``group_id, topic, partition`` of keys; names as a dictionary of those that occur."""
@@ -106,7 +103,6 @@ class KeyDictionary:
         of: dict[str, Any] = {name: np.concatenate((getattr(self.columns, name), getattr(new, name))) for name in kept}
         zeros = np.broadcast_to(np.int64(0), len(self) + len(raw))  # the bytes of the names are in this batch only
         self.columns = KeyColumns(**of, group_start=zeros, group_length=zeros, topic_start=zeros, topic_length=zeros)
-        self.commit = np.concatenate((self.commit, are_commits(raw)))
         self.group, self.topic = np.concatenate((self.group, group)), np.concatenate((self.topic, topic))
         self.chosen = np.concatenate((self.chosen, np.array([*self._fits, False], np.bool_)[group]))
 

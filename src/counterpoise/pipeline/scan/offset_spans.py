@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from counterpoise.pipeline.arrays import run_starts
+from counterpoise.pipeline.arrays import first_of_runs, last_of_runs
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["Flush", "OffsetSpans", "chunk_starts", "overlapping"]
@@ -33,10 +33,9 @@ class OffsetSpans:
         # Numbers of two bytes are sorted without a comparison.
         order = np.argsort(partition.astype(np.int16) if few else partition, kind="stable")
         partition, offset = partition[order], offset[order]
-        new = partition[1:] != partition[:-1]
-        falls = ~new & (offset[1:] <= offset[:-1])
-        starts = run_starts(partition)
-        ends = np.append(starts[1:], len(partition)) - 1
+        new = first_of_runs(partition)
+        falls = ~new[1:] & (offset[1:] <= offset[:-1])
+        starts, ends = np.flatnonzero(new), np.flatnonzero(last_of_runs(partition))
         self.mixed.update(partition[1:][falls].tolist())
         for one, first, last in zip(partition[starts].tolist(), offset[starts].tolist(), offset[ends].tolist(), strict=True):
             before = self.seen.get(one, (first, first - 1))

@@ -28,12 +28,13 @@ from counterpoise.pipeline.scan.aggregation import NEVER, AggregateBuffer, Aggre
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.offset_spans import OffsetSpans
-from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, plain, rows_from
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, are_commits, plain, rows_from
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, ClusterTask, bucket_of, manifest_block, to_stream
 from counterpoise.pipeline.stored.writers import TableWriter
 from counterpoise.wire.offsets_topic.batch import CommitBatch
+from counterpoise.wire.offsets_topic.keys import group_of
 
-__all__ = ["ScanSpec", "group_of", "scan"]
+__all__ = ["ScanSpec", "scan"]
 
 _DIFFERENT = 4_000_000
 _RISING = ("log_offset", "log_ts", "committed_offset", "commit_ts")
@@ -57,7 +58,9 @@ class ScanSpec:
     # (log partition, offset) of records of aborted transactions. They are in `offset_commits`, but not in the aggregates.
     aborted: frozenset[tuple[int, int]] = frozenset()
     groups: GroupFilter = field(default_factory=GroupFilter)  # All records are counted; only those of these groups are in tables
-    begin: Mapping[int, int] = field(default_factory=dict)  # Log partition -> the first offset to read
+    # Log partition -> the first offset to read; of other log partitions all records are read. If it is not empty, records
+    # without a place in the log are skipped: the previous update has counted them.
+    begin: Mapping[int, int] = field(default_factory=dict)
     window: Window = (None, None)  # Records of other times are skipped
 
 
@@ -83,7 +86,7 @@ class _Scan(ExitStack):
     def __init__(self, spec: ScanSpec) -> None:
         super().__init__()
         self._spec = spec
-        self._keys = KeyDictionary(None if spec.groups.everyone else spec.groups.fitting)
+        self._keys = KeyDictionary(spec.groups.fitting)
         writer = partial(TableWriter, spec.task.files, spec.task.cluster, salt=spec.task.salt)
         self._commits = self.enter_context(writer("offset_commits", schema=CODED_COLUMNS, rising=_RISING, spanned=_SPANNED))
         self._errors = self.enter_context(writer("decode_errors"))
@@ -130,9 +133,9 @@ class _Scan(ExitStack):
         if not batch.num_rows:
             return
         keys = self._keys
-        good, decoded, codes = keys.commits(batch)
+        good, decoded = keys.commits(batch)
         time = good.column("log_ts").cast(pa.int64()).to_numpy()
-        damaged = np.append(keys.commit, False)[codes[decoded.rest]]
+        damaged = are_commits(batch.column("key"))[decoded.rest]
         others, lost = decoded.rest[~damaged], decoded.rest[damaged]
         before = self._records_before(batch, others, decoded)
         self._add_records(batch, others)
@@ -211,12 +214,10 @@ class _Scan(ExitStack):
         types = [None if key is None or len(key) < 2 else int.from_bytes(key[:2], "big", signed=True) for key in keys]
         self._kinds.update(types)
         self._deleted.update(compress(types, deleted))
-        chosen = self._spec.groups
-        if not chosen.everyone:
-            groups = (group_of(key).decode(errors="replace") for key in keys)
-            fits = pa.array(chosen.fitting(groups), pa.bool_())
-            self._write_errors(rows.filter(pc.invert(fits)))
-            rows = rows.filter(fits)
+        groups = (group_of(key).decode(errors="replace") for key in keys)
+        fits = pa.array(self._spec.groups.fitting(groups), pa.bool_())
+        self._write_errors(rows.filter(pc.invert(fits)))
+        rows = rows.filter(fits)
         self._records.append(rows)
         self._record_bytes += rows.nbytes
 
@@ -306,8 +307,3 @@ class _Scan(ExitStack):
 
     def _block(self, bucket: int, kind: int, rows: pa.Table, compression: str) -> Block:
         return Block(self._spec.task.first_bucket + bucket, self._first, kind, to_stream(rows, compression))
-
-
-def group_of(key: bytes | None) -> bytes:
-    """The group name in a key, after the type; of a damaged key the bytes at that place."""
-    return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]

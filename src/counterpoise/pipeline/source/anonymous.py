@@ -26,17 +26,13 @@ _NAMES = {
     "slow_leader": "client",
     "group_instance_id": "instance",
     "rack_id": "rack",
+    # Lists
+    **dict.fromkeys(("joined", "left"), "member"),
+    **dict.fromkeys(("topics", "recreated"), "topic"),
+    **dict.fromkeys(("storm_clients", "idle_clients", "restart_clients", "leave_clients", "busiest_clients"), "client"),
+    **dict.fromkeys(("restarted", "poll_kick_clients"), "client"),
 }
 """Column or field -> kind of name. The kind is part of the hash, so a topic and a group of one name have different hashes."""
-_LISTS = {
-    "joined": "member",
-    "left": "member",
-    "restarted": "client",
-    "topics": "topic",
-    "recreated": "topic",
-    **dict.fromkeys(("storm_clients", "idle_clients", "restart_clients", "leave_clients", "busiest_clients"), "client"),
-    "poll_kick_clients": "client",
-}
 _OPAQUE = ("detail", "key", "metadata", "payload", "reason", "user_data", "value")
 """Texts and bytes that may hold any name: null."""
 
@@ -63,14 +59,14 @@ def fingerprint(salt: str) -> str:
 
 
 def _column(name: str, column: Any, salt: str) -> pa.Array:
-    kind = column.type
+    kind = _NAMES.get(name)
     if name in _OPAQUE:
-        return pa.nulls(len(column), kind)
-    if pa.types.is_list(kind):
-        item = _LISTS.get(name)
-        values = _fields(column.values, salt) if item is None else _hashed(column.values, item, salt)
-        return pa.ListArray.from_arrays(column.offsets, values, type=kind, mask=column.is_null() if column.null_count else None)
-    return _hashed(column, _NAMES[name], salt) if name in _NAMES else column
+        return pa.nulls(len(column), column.type)
+    if pa.types.is_list(column.type):
+        values, mask = column.values, column.is_null() if column.null_count else None
+        values = _fields(values, salt) if kind is None else _hashed(values, kind, salt)
+        return pa.ListArray.from_arrays(column.offsets, values, type=column.type, mask=mask)
+    return column if kind is None else _hashed(column, kind, salt)
 
 
 def _fields(values: Any, salt: str) -> pa.Array:

@@ -21,13 +21,13 @@ from counterpoise.pipeline.source.parquet_rows import RAW_TYPES
 __all__ = ["check_columns", "read_errors"]
 
 
-def check_columns(records: DataFrame, where: str) -> DataFrame:
+def check_columns(records: DataFrame) -> DataFrame:
     """`records` with the columns that decoding needs, and no others: ``key, value, partition, offset, timestamp``.
 
     Raises `CaptureError` if a column is missing, or has a type that cannot be cast to that of Spark's Kafka source.
     """
     schema = records.schema
-    check_columns_present(where, schema.names, RAW_TYPES, KAFKA)
+    check_columns_present("records", schema.names, RAW_TYPES, KAFKA)
     columns = []
     for name, kind in RAW_TYPES.items():
         expected = from_arrow_type(kind)
@@ -35,7 +35,7 @@ def check_columns(records: DataFrame, where: str) -> DataFrame:
         # Tasks take times without a zone for UTC; a cast would take them for the session's zone.
         same = given == expected or (isinstance(expected, TimestampType) and isinstance(given, TimestampNTZType))
         if not same and not (isinstance(expected, IntegralType) and isinstance(given, IntegralType)):
-            raise CaptureError(f"{where}: column {name} is {given.simpleString()}; expected {expected.simpleString()}")
+            raise CaptureError(f"records: column {name} is {given.simpleString()}; expected {expected.simpleString()}")
         columns.append(fn.col(name) if same else fn.col(name).try_cast(expected).alias(name))
     return records.select(*columns)
 

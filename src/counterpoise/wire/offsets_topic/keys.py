@@ -11,7 +11,9 @@ from counterpoise.wire.offsets_topic.engine import read_value, write_value
 from counterpoise.wire.offsets_topic.schema import INT32, STRING, wire
 from counterpoise.wire.primitives import Reader, Writer
 
-__all__ = ["GroupKey", "Key", "MemberKey", "OffsetKey", "RecordType", "RegexKey", "decode_key", "encode_key", "known_type"]
+__all__ = [
+    "GroupKey", "Key", "MemberKey", "OffsetKey", "RecordType", "RegexKey", "decode_key", "encode_key", "group_of", "known_type",
+]  # fmt: skip
 
 
 class RecordType(IntEnum):
@@ -97,6 +99,11 @@ def decode_key(key: bytes) -> tuple[RecordType, Key]:
     decoded: Key = read_value(_LAYOUTS[record_type], reader, 0, flexible=False)
     reader.end("key")
     return record_type, decoded
+
+
+def group_of(key: bytes | None) -> bytes:
+    """The group name in a key: after the type, with a 16-bit length before it; of a damaged key the bytes at that place."""
+    return b"" if key is None else key[4 : 4 + int.from_bytes(key[2:4], "big")]
 
 
 def encode_key(record_type: RecordType, key: Key) -> bytes:
