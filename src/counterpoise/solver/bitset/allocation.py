@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from counterpoise.errors import InvariantError
-from counterpoise.solver.bitset.sets import ByCount, add_to, everybody, lowest, step_down, take_from, take_most
+from counterpoise.solver.bitset.sets import ByCount, add_to, each_bit, everybody, lowest, step_down, take_from, take_most
 
 __all__ = ["Allocation", "QuotaState"]
 
@@ -39,6 +39,9 @@ class Allocation:
         self.share = share  # per topic: an even share of these units, rounded up
         self.fresh, self.work = fresh, work
         self.assigned: list[list[int]] = [[] for _ in subscribers]  # per topic: who got at least one unit, at least two, ..
+        self._topics = [topic for topic, n in enumerate(left) if n]
+        # Per member, those of these topics to which it subscribes. None: they are so many that a search looks at all topics.
+        self.subscriptions: list[list[int]] | None = None
         self._dead_ends: set[int] = set()
         self.slack = state.slack  # empty when everybody has its quota
         self.candidates, self.at_ceiling, self.ceiling_slots = state.candidates, state.at_ceiling, state.ceiling_slots
@@ -133,7 +136,6 @@ class Allocation:
             came_from[topic] = None
             if topic not in self._dead_ends and self._ends(topic, goal, came_from, even):
                 return True
-        others = [topic for topic, layers in enumerate(self.assigned) if layers and topic not in came_from]
         seen, frontier = 0, start
         while frontier:
             further: list[int] = []
@@ -141,21 +143,24 @@ class Allocation:
                 fresh = self.subscribers[topic] & ~seen
                 if fresh:
                     seen |= fresh
-                    self.work -= len(others)
+                    near = self._topics_of(fresh)
+                    self.work -= len(near)
                     if self.work < 0:
                         return False
-                    missed = []
-                    for other in others:
-                        if self.assigned[other][0] & fresh:
+                    for other in near:
+                        if other not in came_from and self.assigned[other] and self.assigned[other][0] & fresh:
                             came_from[other] = topic
                             if other not in self._dead_ends and self._ends(other, goal, came_from, even):
                                 return True
                             further.append(other)
-                        else:
-                            missed.append(other)
-                    others = missed
             frontier = further
         return False
+
+    def _topics_of(self, members: int) -> list[int]:
+        """Topics that the members may have units of, and others; a topic may be there more than once."""
+        if self.subscriptions is None:
+            return self._topics
+        return [topic for member in each_bit(members) for topic in self.subscriptions[member]]
 
     def _ends(self, topic: int, goal: int, came_from: dict[int, int | None], even: bool) -> bool:
         """Whether the path to this topic can end at one of its subscribers; if so, augment along it.

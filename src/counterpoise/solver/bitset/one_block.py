@@ -56,7 +56,7 @@ MOST_HANDOVERS = 5_000
 """If members above their quotas must hand over more units, flows are used."""
 FEW_CLAIMS = 100
 """Up to this number of claims, they are added to sets one by one; more go through a table."""
-VISITS_PER_TOPIC, EXTRA_VISITS, UNITS_PER_VISIT = 100, 4_000, 4
+VISITS_PER_TOPIC, EXTRA_VISITS, UNITS_PER_VISIT = 150, 4_000, 4
 """All searches together visit at most ``VISITS_PER_TOPIC * topics + EXTRA_VISITS + units / UNITS_PER_VISIT`` topics; then flows
 are used. If members are not one block, searches would visit far more. Flows cost more if there are more units."""
 
@@ -130,6 +130,8 @@ class OneBlock:
         waiting = allocation.fill_least_loaded([topic for topic in self.order if left[topic]])
         if allocation.slack and not _floors_possible(problem, self.size, self.count, quotas.floor):
             return None
+        if waiting:
+            allocation.subscriptions = _subscriptions(problem, self.count, np.array(left) > 0)
         allocation.reroute(waiting)
         allocation.fill_ceiling(waiting)
         if allocation.work < 0:
@@ -161,6 +163,20 @@ def _topics_share_subscribers(problem: Problem) -> bool:
     ends = problem.subscriber_start[: CLASS_SAMPLE + 1].tolist()
     rows = [problem.subscriber[start:end].tobytes() for start, end in pairwise(ends)]
     return 2 * len(set(rows)) < len(rows)
+
+
+def _subscriptions(problem: Problem, count: Int64, topics: Bools) -> list[list[int]] | None:
+    """Per member, those of `topics` (bool[T]) to which it subscribes; `count` (int64[T]): subscribers of each topic.
+
+    None if the subscribers of one topic have more than a quarter of these topics, on average: a search then looks at all of them.
+    """
+    some, links = topics.nonzero()[0], int(count[topics].sum())
+    if 4 * links**2 > len(some) ** 2 * problem.n_members:
+        return None
+    member = problem.subscriber[np.repeat(topics, count)]
+    by_member = np.repeat(some, count[topics])[member.argsort(kind="stable")].tolist()
+    ends = np.bincount(member, minlength=problem.n_members).cumsum().tolist()
+    return [by_member[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
