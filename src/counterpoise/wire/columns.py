@@ -35,12 +35,8 @@ class BinaryColumn:
         return len(self.offsets) - 1
 
     def spans(self, row: Int64) -> tuple[Int64, Int64]:
-        """Start and length of the rows' bytes, int64; `row` ascending and distinct."""
-        if len(row) and int(row[-1]) - int(row[0]) + 1 == len(row):
-            bounds = self.offsets[int(row[0]) : int(row[-1]) + 2]
-            start, end = bounds[:-1], bounds[1:]
-        else:
-            start, end = self.offsets[row], self.offsets[row + 1]
+        """Start and length of the rows' bytes, int64."""
+        start, end = self.offsets[row], self.offsets[row + 1]
         return start.astype(np.int64), (end - start).astype(np.int64)
 
     def row(self, index: int) -> bytes | None:
