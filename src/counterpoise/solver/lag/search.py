@@ -193,7 +193,7 @@ class LagSearch:
         If they are few, members have little slack. While steps are left, several reserves are tried if counts are balanced, and
         best fit if they are not. The plan with the fewest members above their limits is returned.
         """
-        unassigned = state.unassigned(self.group.heaviest_first)
+        unassigned = [partition for partition in self.group.heaviest_first if state.owner[partition] == UNOWNED]
         if not unassigned:
             return state
         slack.takers, rising = takers, sorted(self.group.lag[partition] for partition in unassigned)
