@@ -307,8 +307,4 @@ def _moved(claims: list[int], owner: list[int]) -> int:
 
 def _largest(state: PlanState) -> Fraction:
     """The largest lag per capacity."""
-    largest: dict[int, int] = {}
-    for capacity, lag in zip(state.group.capacity, state.load, strict=True):
-        if lag >= largest.get(capacity, 0):
-            largest[capacity] = lag
-    return max(Fraction(lag, capacity) for capacity, lag in largest.items())
+    return max(map(Fraction, state.load, state.group.capacity))
