@@ -49,7 +49,7 @@ class Sections:
         """The first groups' sections as HTML; `n_full` counts them."""
         left = self.limits.full_bytes
         for read in self._read(self.groups[: self.limits.full], self.limits.steps):
-            unfolded = self.n_full < self.limits.open_groups
+            unfolded = not self.n_full
             made = self._made(*read, self.limits)
             section = self.template.render(group=made, unfolded=unfolded, wrapped=not unfolded)
             self.n_full += 1
