@@ -84,8 +84,7 @@ def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Ce
         none = np.zeros(0, np.int32)
         return Certificate(False, False, none, none, none, tuple(broken))
     words = Words(problem) if words is None else words
-    claims, known = problem.previous_owner, classes(problem)
-    graph = exchange_graph(problem, owner, claims, known)
+    graph = exchange_graph(problem, owner, classes(problem))
     load = loads(problem.n_members, owner)
     marginal = marginal_costs(load, problem.capacity)
     top = heaviest(graph, marginal)
@@ -93,17 +92,17 @@ def certify(problem: Problem, owner: Int32, *, words: Words | None = None) -> Ce
     balanced = not found
     labels = shortest_labels(graph, load, marginal, balanced=balanced)
     if labels.cycle:
-        found.append(_unsticky(owner, claims, around_cycle(problem, owner, claims, known, labels.cycle), words))
-    return Certificate(
-        balanced, balanced and not labels.cycle, top, labels.member, labels.topic_class[known.of_topic], tuple(found)
-    )
+        moves = around_cycle(problem, owner, graph.classes, labels.cycle)
+        found.append(_unsticky(owner, problem.previous_owner, moves, words))
+    label_of_topic = labels.topic_class[graph.classes.of_topic]
+    return Certificate(balanced, balanced and not labels.cycle, top, labels.member, label_of_topic, tuple(found))
 
 
 def balance_violation(
     problem: Problem, owner: Int32, movable: npt.NDArray[np.bool_] | None = None, words: Words | None = None
 ) -> list[Violation]:
     """Check that a valid, complete plan is as balanced as it can be if only `movable` partitions (bool[P]) may change hands."""
-    graph = exchange_graph(problem, owner, problem.previous_owner, classes(problem), movable)
+    graph = exchange_graph(problem, owner, classes(problem), movable)
     marginal = marginal_costs(loads(problem.n_members, owner), problem.capacity)
     words = Words(problem) if words is None else words
     return _unbalanced(problem, owner, graph, marginal, heaviest(graph, marginal), words, movable)
@@ -195,7 +194,7 @@ def _unbalanced(
         return []
     taker = int(np.argmax(excess))
     giver = int(top[taker])
-    moves = along_walk(problem, owner, problem.previous_owner, graph.classes, walk(graph, giver, taker), movable)
+    moves = along_walk(problem, owner, graph.classes, walk(graph, giver, taker), movable)
     load = loads(problem.n_members, owner)
     gain = Fraction(2 * int(load[giver]) - 1, int(problem.capacity[giver]))
     gain -= Fraction(2 * int(load[taker]) + 1, int(problem.capacity[taker]))

@@ -17,8 +17,8 @@ __all__ = ["along_walk", "around_cycle", "gain_in_kept"]
 class _Plan:
     """One plan with its classes: finds partitions to pass on."""
 
-    def __init__(self, problem: Problem, owner: Int32, claims: Int32, known: Classes, movable: npt.NDArray[np.bool_] | None):
-        self.owner, self.claims, self.movable = owner, claims, movable
+    def __init__(self, problem: Problem, owner: Int32, known: Classes, movable: npt.NDArray[np.bool_] | None):
+        self.owner, self.claims, self.movable = owner, problem.previous_owner, movable
         order = np.argsort(known.of_topic, kind="stable")
         self._topics = order
         self._bounds = np.searchsorted(known.of_topic[order], np.arange(known.n + 1))
@@ -55,24 +55,19 @@ class _Plan:
 
 
 def along_walk(
-    problem: Problem,
-    owner: Int32,
-    claims: Int32,
-    known: Classes,
-    nodes: Sequence[int],
-    movable: npt.NDArray[np.bool_] | None = None,
+    problem: Problem, owner: Int32, known: Classes, nodes: Sequence[int], movable: npt.NDArray[np.bool_] | None = None
 ) -> list[Move]:
     """Moves for a walk member, class, member, ..., member (from `balance.walk`)."""
-    plan = _Plan(problem, owner, claims, known, movable)
+    plan = _Plan(problem, owner, known, movable)
     moves: list[Move] = []
     for at in range(0, len(nodes) - 1, 2):
         moves += plan.handover(nodes[at], nodes[at + 1], nodes[at + 2])
     return moves
 
 
-def around_cycle(problem: Problem, owner: Int32, claims: Int32, known: Classes, cycle: Sequence[int]) -> list[Move]:
+def around_cycle(problem: Problem, owner: Int32, known: Classes, cycle: Sequence[int]) -> list[Move]:
     """Moves for a cycle of nodes (from `stickiness.shortest_labels`): every class in it is one handover."""
-    plan = _Plan(problem, owner, claims, known, None)
+    plan = _Plan(problem, owner, known, None)
     moves: list[Move] = []
     for at, node in enumerate(cycle):
         if node < known.n:

@@ -89,7 +89,6 @@ def classes(problem: Problem) -> Classes:
 def exchange_graph(
     problem: Problem,
     owner: Int32,  # int32[P]
-    claims: Int32,  # int32[P]: as `Problem.previous_owner`
     known: Classes,
     movable: npt.NDArray[np.bool_] | None = None,  # bool[P]: partitions that may change hands; default all
 ) -> ExchangeGraph:
@@ -98,7 +97,7 @@ def exchange_graph(
     O(P + C * M) with a dense table of bytes, O(P log P) beyond 50 million cells; no loop over partitions.
     """
     class_of = np.repeat(known.of_topic.astype(np.int64), np.diff(problem.topic_start))
-    n_members = max(problem.n_members, 1)
+    n_members, claims = max(problem.n_members, 1), problem.previous_owner
     held = owner >= 0 if movable is None else (owner >= 0) & movable
     kept = held & (owner == claims)
     keys = class_of * n_members + owner

@@ -283,18 +283,10 @@ def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fracti
     if not n:
         return Fraction(0)
     total = np.concatenate(([0], np.cumsum(weights))).tolist()
-    capacities = np.cumsum(strong).tolist()
     filling = np.concatenate(([0], np.cumsum(weights[::-1]))).tolist()
-    spread = max(Fraction(total[j], capacities[j - 1]) for j in _steepest(total, capacities, n))
+    spread = max(map(Fraction, total[1 : n + 1], np.cumsum(strong).tolist()))
     crowded = [0] + [
         total[k * len(strong) + 1] - total[k * len(strong) - k] + filling[max(least - k - 1, 0)]
         for k in range((len(weights) - 1) // len(strong) + 1)
     ]
     return max(spread, Fraction(max(crowded), int(strong[0])))
-
-
-def _steepest(total: list[int], capacities: list[int], n: int) -> list[int]:
-    """Prefix lengths whose ratio of lag to capacity may be the largest: chosen in floats with a margin, then compared exactly."""
-    ratio = np.array(total[1 : n + 1], np.float64) / np.array(capacities[:n], np.float64)
-    near: list[int] = (np.flatnonzero(ratio >= ratio.max() * (1 - 1e-12))[:64] + 1).tolist()
-    return near

@@ -116,9 +116,10 @@ def count_band(
 
 def _balanced(problem: Problem, owner: Int32) -> tuple[ExchangeGraph, MarginalCosts, Int64]:
     """The exchange graph, marginal costs and counts of a balanced plan near this one."""
-    owner, claims, known = owner.copy(), np.full_like(owner, UNOWNED), classes(problem)
+    owner, known = owner.copy(), classes(problem)
+    problem = problem.replace(previous_owner=np.full_like(owner, UNOWNED))
     while True:
-        graph = exchange_graph(problem, owner, claims, known)
+        graph = exchange_graph(problem, owner, known)
         load = loads(problem.n_members, owner)
         marginal = marginal_costs(load, problem.capacity)
         top = heaviest(graph, marginal)
@@ -126,7 +127,7 @@ def _balanced(problem: Problem, owner: Int32) -> tuple[ExchangeGraph, MarginalCo
         if not len(excess) or int(excess.max()) <= 0:
             return graph, marginal, load
         taker = int(np.argmax(excess))
-        for move in along_walk(problem, owner, claims, known, walk(graph, int(top[taker]), taker)):
+        for move in along_walk(problem, owner, known, walk(graph, int(top[taker]), taker)):
             owner[move.partition] = move.taker
 
 

@@ -55,11 +55,7 @@ def _flat(
         members.extend([member_code[member]] * len(given))
         topics.extend(topic_code.get(topic, -1) for topic in given)
         lists.extend(given.values())
-    flat = list(chain.from_iterable(lists))
-    try:
-        index = np.array(flat, np.int64)
-    except OverflowError:
-        index = np.array([value if -1 <= value < 2**62 else -1 for value in flat], np.int64)
+    index = np.array([value if 0 <= value < 2**62 else -1 for value in chain.from_iterable(lists)], np.int64)
     length = np.fromiter(map(len, lists), np.int64, len(lists))
     return (np.array(members, np.int64), np.array(topics, np.int64), length), index, strangers
 

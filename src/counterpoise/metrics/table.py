@@ -59,7 +59,6 @@ class Table:
                 self.places.append((row_of[id(one.owner)], mine, best))
                 if one.prove:
                     self.proved.add(mine)
-        self.everybody = [len(one.subscriber) == one.n_members * one.n_topics for one in self.groups]
         starts = ((one.topic_start, one.subscriber_start) for one in self.groups)
         sizes, degrees = zip(*((topics[1:] - topics[:-1], members[1:] - members[:-1]) for topics, members in starts), strict=True)
         self.topic_size, self.degree = np.concatenate(sizes), np.concatenate(degrees)
@@ -122,14 +121,9 @@ class Table:
         number = np.arange(topics.total) - topics.each(topics.start)
         of_plan = Runs(topics.length[self.of_plan])
         topic = np.repeat(number, self.topic_size)[self.of_group] + self.partitions.each(of_plan.start)
-        owner = self.owner
-        if not all(self.everybody):
-            owner = np.concatenate(
-                [
-                    one if self.everybody[group] else keepers(one, self.groups[group])
-                    for one, group in zip(self.plans, self.group_of_plan, strict=True)
-                ]
-            )
+        owner = np.concatenate(
+            [keepers(one, self.groups[group]) for one, group in zip(self.plans, self.group_of_plan, strict=True)]
+        )
         spreads = topic_spreads(topic, owner, self.degree[of_plan.places(topics.start[self.of_plan])], int(self.n.max()))
         return of_plan.largest(spreads)
 
@@ -174,11 +168,9 @@ class Table:
 
     def _variations(self, of_member: Int64) -> list[float]:
         """Standard deviation over mean, sqrt(n Σx² - (Σx)²) / Σx, over the members that could own something, by plan."""
-        n, mine = self.members.length, of_member
-        if not all(self.everybody):
-            able = np.concatenate([subscribed(problem) for problem in self.groups])
-            able = able[self.members.places(Runs(self.n).start[self.of_plan])]
-            n, mine = self.members.sums(able), np.where(able, of_member, 0)
+        able = np.concatenate([subscribed(problem) for problem in self.groups])
+        able = able[self.members.places(Runs(self.n).start[self.of_plan])]
+        n, mine = self.members.sums(able), np.where(able, of_member, 0)
         total = self.members.sums(mine)
         if float(total.max(initial=0)) ** 2 * int(n.max(initial=0)) < _EXACT:
             left = (n * self.members.sums(mine * mine) - total * total).tolist()

@@ -16,12 +16,9 @@ UNOWNED = -1
 """No member: none claims the partition, or none may have it."""
 CONTESTED = -2
 """Two members claim the partition in the same, highest generation: neither owns it."""
-FEW = 200
-"""Up to so many entries a loop over a list takes less time than an array operation."""
 
 __all__ = [
     "CONTESTED",
-    "FEW",
     "UNOWNED",
     "Int32",
     "Int64",
@@ -93,8 +90,7 @@ def starts(name: str, values: object) -> npt.NDArray[Any]:
     if given.ndim != 1 or not len(given):
         raise ProblemError(f"{name}: expected at least the leading 0, in a list")
     array = read_only(name, given, np.int64, len(given))
-    listed = array.tolist() if len(array) <= FEW else []
-    if array[0] != 0 or (listed != sorted(listed) if listed else bool((array[1:] < array[:-1]).any())):
+    if array[0] != 0 or (array[1:] < array[:-1]).any():
         raise ProblemError(f"{name}: must start at 0 and never fall")
     return array
 

@@ -100,9 +100,6 @@ def _by_rising_generation(member: Int32, partition: Int64, generation: Int64) ->
     claimed, distinct = generation[member], np.unique(generation[claims])
     if len(distinct) == 1:
         return [(member, partition)]
-    if len(distinct) <= 4:
-        masks = (claimed == value for value in distinct)
-        return [(member[mask], partition[mask]) for mask in masks]
     order = np.argsort(claimed, kind="stable")
     bounds = np.searchsorted(claimed[order], distinct)[1:]
     return list(zip(np.split(member[order], bounds), np.split(partition[order], bounds), strict=True))

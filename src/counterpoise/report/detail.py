@@ -61,7 +61,7 @@ def detail(
     listed = [row for row in group["strategies"] or () if not limits.brief or row["strategy"] in shown]
     return {
         "name": visible(name) or "(empty name)",
-        "anchor": slug(name, "g"),
+        "anchor": slug(name),
         "kind": phrase(group["group_type"]),
         "strategy": visible(running(group)),
         "state": phrase(group["state"]),

@@ -25,7 +25,7 @@ def finding_words(row: Row, period: tuple[int, int]) -> Row:
         "status": status(row),
         "kind": phrase(row["kind"]),
         "group": visible(group),
-        "anchor": slug(group, "g"),
+        "anchor": slug(group),
         "title": visible(row["title"]),
         "accepted": accepted(row),
         "owner": visible(row["owner"] or ""),

@@ -76,7 +76,7 @@ def group_rows(
         rows.append(
             GroupRow(
                 visible(name) or "(empty name)",
-                slug(name, "g"),
+                slug(name),
                 group["complete"] is not False,  # of a group that only commits nothing is known
                 _cells(group, n_open, lags[name].seconds if name in lags else None),
                 next((s for s in SEVERITIES if s in states), ""),

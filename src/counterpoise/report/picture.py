@@ -68,10 +68,10 @@ def draw(
     stop = max(period[1], int(times[-1]))
     scene = _Scene(history, names, looks, Axis(start, stop, LEFT, RIGHT), share, limits.brief)
     owned = runs(history.held, times, stop)
-    chosen = pick(owned.counts(len(history.partitions)), limits.ribbons, limits.segments)
-    row = 15.0 if len(chosen.drawn) <= 24 else 11.0
+    drawn = pick(owned.counts(len(history.partitions)), limits.ribbons, limits.segments)
+    row = 15.0 if len(drawn) <= 24 else 11.0
     top = float(_HEAD + _MARKS)
-    strips, topics, bottom = _strips(scene, owned.of(chosen.drawn), chosen.drawn, top, row)
+    strips, topics, bottom = _strips(scene, owned.of(drawn), drawn, top, row)
     states, note = lane(health, scene.axis, limits.segments, brief=limits.brief)
     lag_top = bottom + 14 + (_LANE if states else 0)
     area, lag_label = _lag(lag, scene.axis, lag_top, 16 if limits.brief else 1)
@@ -91,7 +91,7 @@ def draw(
         lag_top=lag_top,
         lag_label=lag_label,
         health=states,
-        notes=_notes(history, chosen.left_out) + note,
+        notes=_notes(history, len(history.partitions) - len(drawn)) + note,
     )
 
 
@@ -107,7 +107,7 @@ def draw_lag(lag: LagSeries, period: tuple[int, int], limits: Limits, health: li
 
 
 def _strips(
-    scene: _Scene, spans: list[Interval], drawn: tuple[int, ...], top: float, row: float
+    scene: _Scene, spans: list[Interval], drawn: list[int], top: float, row: float
 ) -> tuple[list[Strip], list[Label], float]:
     by_partition: dict[int, list[Interval]] = {}
     for span in spans:

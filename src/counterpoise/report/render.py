@@ -177,6 +177,6 @@ def _action(summary: Row, row: Row, number_of: Mapping[str, int]) -> Row:
         name = visible(group_name(summary, one))
         seconds = [(one["saved_seconds"], "s"), (one["estimated_seconds"], "s estimated"), (one["saved_moves"], "moves")]
         figures = ", ".join(f"{count(round(value))} {unit}" for value, unit in seconds if round(value))
-        groups.append((name, slug(name, "g") if name in number_of else None, figures))
+        groups.append((name, slug(name) if name in number_of else None, figures))
     about = {"rank": row["rank"], "n_groups": row["n_groups"], "first": first_groups(summary, row, 3)}
     return {**texts, **about, "config": blocks, "groups": groups}

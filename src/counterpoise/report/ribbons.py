@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counterpoise.pipeline.arrays import first_of_runs, run_starts
 from counterpoise.report.words import long
 
-__all__ = ["Axis", "Holdings", "Interval", "Ints", "Pick", "Runs", "pick", "runs", "ticks"]
+__all__ = ["Axis", "Holdings", "Interval", "Ints", "Runs", "pick", "runs", "ticks"]
 
 Ints = NDArray[np.int64]
 
@@ -110,21 +110,13 @@ def _owner_codes(member: Ints, start: Ints, stop: Ints) -> tuple[Ints, dict[int,
     return code, {value: owners for owners, value in sets.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """Which partitions are drawn (codes, ascending), and how many are not."""
-
-    drawn: tuple[int, ...]
-    left_out: int
-
-
-def pick(counts: Ints, rows: int, segments: int) -> Pick:
-    """The partitions with the most intervals, as many as fit `rows` and `segments`; at least one if there is one."""
+def pick(counts: Ints, rows: int, segments: int) -> list[int]:
+    """The partitions with the most intervals, as many as fit `rows` and `segments`, ascending; at least one if there is one."""
     order = np.argsort(-counts, kind="stable")
     fits = (np.cumsum(counts[order]) <= segments) & (np.arange(counts.size) < rows)
     fits[:1] = True
-    drawn = np.sort(order[fits])
-    return Pick(tuple(drawn.tolist()), counts.size - drawn.size)
+    drawn: list[int] = np.sort(order[fits]).tolist()
+    return drawn
 
 
 @dataclass(frozen=True, slots=True)

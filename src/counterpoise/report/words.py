@@ -68,9 +68,9 @@ def accepted(finding: Mapping[str, Any]) -> str | None:
     return None if until is None else f"until {until}" + (f": {visible(reason)}" if reason else "")
 
 
-def count(value: float | None, missing: str = UNKNOWN) -> str:
+def count(value: float | None) -> str:
     """A count with separators, as findings write it."""
-    return missing if value is None else grouped(value)
+    return UNKNOWN if value is None else grouped(value)
 
 
 def number(value: float | None, missing: str = UNKNOWN) -> str:
@@ -112,9 +112,9 @@ def rounded(value: float | None) -> str:
     return count(None if value is None else round(value, 1 if value < 10 else None))
 
 
-def instant(microseconds: int | None, missing: str = UNKNOWN) -> str:
+def instant(microseconds: int | None) -> str:
     """Microseconds since 1970 as date and time, UTC."""
-    return missing if microseconds is None else f"{_at(microseconds):%Y-%m-%d %H:%M:%S}"
+    return UNKNOWN if microseconds is None else f"{_at(microseconds):%Y-%m-%d %H:%M:%S}"
 
 
 def clock(microseconds: int | None, *, day: bool = False) -> str:
@@ -138,12 +138,12 @@ def visible_lines(text: str | None) -> str:
     return "\n".join(visible(line) for line in (text or "").splitlines())
 
 
-def slug(name: str, prefix: str) -> str:
-    """An id for links that is safe in HTML and in a URL; a digest keeps names apart that clean up to the same text."""
+def slug(name: str) -> str:
+    """An id of a group for links that is safe in HTML and in a URL; a digest keeps names apart that clean up to the same text."""
     clean = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
     if clean == name and name:
-        return f"{prefix}-{clean}"
-    return f"{prefix}-{clean.strip('-')[:40]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+        return f"g-{clean}"
+    return f"g-{clean.strip('-')[:40]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def paragraphs(text: str | None) -> list[tuple[str, str]]:

@@ -12,8 +12,8 @@ from counterpoise.assignors.strategy import EAGER
 from counterpoise.model.problem import Int64
 from counterpoise.simulation.dialects import Statement, dialect
 from counterpoise.simulation.ledger import Ledger
-from counterpoise.simulation.scenario import MemberGroup, Timing
-from counterpoise.simulation.world import World, milliseconds
+from counterpoise.simulation.scenario import MemberGroup
+from counterpoise.simulation.world import milliseconds
 
 if TYPE_CHECKING:
     from counterpoise.simulation.coordinator import Coordinator
@@ -40,8 +40,6 @@ class Client:
         group: MemberGroup,
         strategies: tuple[str, ...],
         *,
-        timing: Timing,
-        world: World,
         ledger: Ledger,
         coordinator: Coordinator,
     ) -> None:
@@ -50,13 +48,13 @@ class Client:
         self.instance_id = name if group.static else None
         protocol = client_protocol(strategies)
         self.protocol = protocol if protocol in self.dialect.protocols else EAGER
-        self.timing, self.world, self.ledger, self.coordinator = timing, world, ledger, coordinator
+        self.timing, self.world, self.ledger, self.coordinator = coordinator.timing, coordinator.world, ledger, coordinator
         self.owned = self.remembered = self._leaving = _NOTHING
         self.generation = self.remembered_generation = -1
         self.alive, self.waiting, self._stood_still = True, False, False
         self.busy_until, self.polled_at, self._joined_at = 0, 0, -(1 << 40)
         self.revoked = 0
-        self.heartbeat = max(milliseconds(timing.heartbeat_interval), 1)
+        self.heartbeat = max(milliseconds(self.timing.heartbeat_interval), 1)
         self.phase = (number * 619) % self.heartbeat
 
     def join(self, *, first: bool = False) -> None:

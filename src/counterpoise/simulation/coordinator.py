@@ -288,12 +288,8 @@ class Coordinator:
             self._complete()
 
     def _complete_if_all_joined(self) -> None:
-        if self.state != PREPARING or self._gathering:
-            return
-        for entry in self._members.values():  # asked at every join: a loop that ends early beats a generator
-            if not entry.joined:
-                return
-        self._complete()
+        if self.state == PREPARING and not self._gathering and all(entry.joined for entry in self._members.values()):
+            self._complete()
 
     # The generation.
 

@@ -90,8 +90,6 @@ class Play:
             f"{name}-{begun:04}",
             group,
             tuple(group.strategies) or (self.strategy,),
-            timing=self.scenario.timing,
-            world=self.world,
             ledger=self.ledger,
             coordinator=self.coordinator,
         )

@@ -38,7 +38,6 @@ class World:
         self._queue: list[tuple[int, int, bool, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0
         self._numbers: dict[tuple[str, ...], Int64] = {}
-        self._masks: dict[tuple[str, ...], npt.NDArray[np.bool_]] = {}
 
     def after(self, delay: int, happen: Callable[..., None], *arguments: Any) -> None:
         """Call `happen(*arguments)` in `delay` milliseconds."""
@@ -92,11 +91,8 @@ class World:
 
     def on_topics(self, keys: Int64, topics: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Which keys belong to these topics."""
-        mask = self._masks.get(topics)
-        if mask is None:
-            mask = np.zeros(len(self.topic_names), np.bool_)
-            mask[self.numbers(topics)] = True
-            self._masks[topics] = mask
+        mask = np.zeros(len(self.topic_names), np.bool_)
+        mask[self.numbers(topics)] = True
         return np.asarray(mask[keys // _TOPIC_STRIDE])
 
     def describe(self, key: int) -> tuple[str, int]:

@@ -145,9 +145,6 @@ def sum_by(index: Int64, values: npt.NDArray[np.integer | np.bool_], n: int) -> 
 
 def first_seen(values: npt.NDArray[np.generic]) -> tuple[Int64, Int64]:
     """Number equal values in order of first appearance: (number of each value, index of each number's first value)."""
-    ordered = np.sort(values)
-    if not bool((ordered[1:] == ordered[:-1]).any()):  # all differ, as in sparse groups: found ten times quicker
-        return np.arange(len(values)), np.arange(len(values))
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
     number = np.empty(len(first), np.int64)

@@ -136,7 +136,8 @@ def _sticky_lists(data: UInt8, fields: Fields, wanted: Int64) -> tuple[Entries, 
             exact &= int16_at[start] == _STRAY
         dated = exact & (left == 4)
         generation[wanted[dated]] = np.maximum(int32_at[entries.end[dated]].astype(np.int64), -1)
-        found.append(_only(entries, exact)._replace(list_of=wanted[_only(entries, exact).list_of]))
+        fitting = _only(entries, exact)
+        found.append(fitting._replace(list_of=wanted[fitting.list_of]))
         wanted = wanted[~exact]
     joined = (np.concatenate(columns) for columns in zip(*found, strict=True))
     return Entries(*joined), generation, wanted
@@ -154,11 +155,8 @@ def _only(entries: Entries, lists: Bool) -> Entries:
 def _expand(data: UInt8, entries: Entries, code: Int32) -> tuple[Int32, Int32, Int32, int]:
     """Entries to single claims (member, topic, partition), and how many are on unknown topics."""
     known = code >= 0
-    unknown = 0
-    member, start, count = entries.list_of, entries.part_start, entries.part_count
-    if not known.all():
-        unknown = int(count[~known].sum())
-        member, start, count, code = member[known], start[known], count[known], code[known]
+    unknown = int(entries.part_count[~known].sum())
+    member, start, count, code = entries.list_of[known], entries.part_start[known], entries.part_count[known], code[known]
     if len(count) and int(count.min()) == int(count.max()) == 1:
         position = start
     else:

@@ -25,7 +25,6 @@ from counterpoise.solver.bitset.allocation import Allocation, QuotaState
 from counterpoise.solver.bitset.exchange import Exchange
 from counterpoise.solver.bitset.sets import (
     ByCount,
-    add_to,
     bits_of,
     bits_of_rows,
     each_bit,
@@ -54,8 +53,6 @@ LAYERS_PER_TOPIC = 3
 each, and flows are faster."""
 MOST_HANDOVERS = 5_000
 """If members above their quotas must hand over more units, flows are used."""
-FEW_CLAIMS = 100
-"""Up to this number of claims, they are added to sets one by one; more go through a table."""
 VISITS_PER_TOPIC, EXTRA_VISITS, UNITS_PER_VISIT = 150, 4_000, 4
 """All searches together visit at most ``VISITS_PER_TOPIC * topics + EXTRA_VISITS + units / UNITS_PER_VISIT`` topics; then flows
 are used. If members are not one block, searches would visit far more. Flows cost more if there are more units."""
@@ -84,12 +81,12 @@ def one_block(problem: Problem) -> OneBlock | None:
         return None
     count = problem.subscriber_start[1:] - problem.subscriber_start[:-1]
     size = problem.topic_start[1:] - problem.topic_start[:-1]
-    subscribers, counts = bits_of_rows(subscriber_table(problem, np.arange(n_topics), wide)), count.tolist()
+    subscribers = bits_of_rows(subscriber_table(problem, np.arange(n_topics), wide))
     units, subscribing = _in_play(subscribers, size.tolist())
     quotas = _block_quotas(problem.capacity, subscribing, sum(units))
-    if quotas is None or not _fits(subscribers, units, counts, quotas):
+    if quotas is None or not _fits(subscribers, units, quotas):
         return None
-    unsubscribed = None if all(counts) else np.repeat(count == 0, size)
+    unsubscribed = None if count.all() else np.repeat(count == 0, size)
     return OneBlock(subscribers, size, count, count.argsort(kind="stable").tolist(), units, subscribing, quotas, unsubscribed)
 
 
@@ -187,9 +184,6 @@ def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
 
 def _floors_possible(problem: Problem, size: Int64, count: Int64, floor: Int64) -> bool:
     """Whether the topics of each subscribing member have at least its floor of partitions: necessary, not sufficient."""
-    times = np.bincount(problem.subscriber, minlength=problem.n_members)
-    if int(times.min()) * int(size.min()) >= int(floor.max()):
-        return True
     most = np.bincount(problem.subscriber, np.repeat(size, count), problem.n_members)
     return not bool(((most < floor) & (most > 0)).any())
 
@@ -205,14 +199,9 @@ def _too_much(share: list[int], state: QuotaState) -> bool:
     return sum(share) > LAYERS_PER_TOPIC * len(share) + 500 or handovers > MOST_HANDOVERS
 
 
-def _fits(subscribers: list[int], units: list[int], count: list[int], quotas: _BlockQuotas) -> bool:
-    """Whether each set of subscribers can hold all topics that have exactly this set: necessary, not sufficient.
-
-    If all topics have few units, the answer is yes without the sums; a wrong yes only costs time.
-    """
+def _fits(subscribers: list[int], units: list[int], quotas: _BlockQuotas) -> bool:
+    """Whether each set of subscribers can hold all topics that have exactly this set: necessary, not sufficient."""
     least = min(quotas.members, default=0)
-    if max(units) <= min(count) * least and len(set(subscribers)) == len(subscribers):
-        return True
     units_of: dict[int, int] = {}
     for members, n in zip(subscribers, units, strict=True):
         units_of[members] = units_of.get(members, 0) + n
@@ -276,10 +265,6 @@ def _claims(problem: Problem, owner: Int32, where: Int64) -> list[list[int]]:
     n_topics, wide = problem.n_topics, width(problem.n_members)
     held: list[list[int]] = [[] for _ in range(n_topics)]
     topic = problem.topic_start.searchsorted(where, side="right") - 1
-    if len(where) <= FEW_CLAIMS:
-        for mine, member in zip(topic.tolist(), owner[where].tolist(), strict=True):
-            add_to(held[mine], 1 << member)
-        return held
     topic *= wide
     topic += owner[where]
     claims = np.bincount(topic, minlength=n_topics * wide).reshape(n_topics, -1)

@@ -12,11 +12,6 @@ from counterpoise.model.problem import Int64
 ByCount: TypeAlias = dict[int, int]
 """From a count above 0 to the set of members that have it."""
 
-FEW_MEMBERS = 32
-"""Up to this number of members, they are read off their sets one by one."""
-NEAR = 3
-"""Up to this number of bits, they are taken, or left out, one by one."""
-
 __all__ = [
     "ByCount",
     "add_to",
@@ -49,8 +44,6 @@ def bits_of_rows(table: npt.NDArray[np.bool_]) -> list[int]:
 
 def members_of(sets: list[int], n_members: int) -> Int64:
     """The members of each set, ascending, one set after the other."""
-    if len(sets) <= FEW_MEMBERS and sum(members.bit_count() for members in sets) <= FEW_MEMBERS:
-        return np.array([member for members in sets for member in each_bit(members)], np.int64)
     step = width(n_members) // 8
     packed = b"".join([members.to_bytes(step, "little") for members in sets])
     found: Int64 = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little").view(np.bool_).nonzero()[0]
@@ -59,33 +52,19 @@ def members_of(sets: list[int], n_members: int) -> Int64:
 
 
 def lowest(bits: int, n: int) -> int:
-    """The n lowest of the bits, or all where there are no more; the place of the cut is guessed and halved in turns."""
+    """The n lowest of the bits, or all where there are no more; the place of the cut is found by halves."""
     if n == 1:
         return bits & -bits
-    low, below, high, upto = 0, 0, bits.bit_length(), bits.bit_count()
-    if upto <= n:
+    if bits.bit_count() <= n:
         return bits
-    guess = True
-    while n - below > NEAR and upto - n > NEAR:
-        middle = low + (high - low) * (n - below) // (upto - below) if guess else (low + high) // 2
-        here = (bits & ((1 << middle) - 1)).bit_count()
-        if here <= n:
-            low, below = middle, here
+    low, high = 0, bits.bit_length()
+    while low < high:
+        middle = (low + high) // 2
+        if (bits & ((1 << middle) - 1)).bit_count() < n:
+            low = middle + 1
         else:
-            high, upto = middle, here
-        guess = not guess
-    if n - below > NEAR:
-        part = bits & ((1 << high) - 1)
-        for _ in range(upto - n):
-            part ^= 1 << (part.bit_length() - 1)
-        return part
-    rest = bits >> low << low
-    part = bits ^ rest
-    for _ in range(n - below):
-        last = rest & -rest
-        part |= last
-        rest ^= last
-    return part
+            high = middle
+    return bits & ((1 << low) - 1)
 
 
 def each_bit(bits: int) -> list[int]:
@@ -127,18 +106,12 @@ def take_most(levels: ByCount, members: int, n: int) -> int:
     taken = []
     chosen = 0
     for level in sorted(levels, reverse=True):
-        here = members & levels[level]
+        here = lowest(members & levels[level], n)
         if here:
-            count = here.bit_count()
-            if count >= n:
-                here = lowest(here, n) if count > n else here
-                if not chosen:
-                    step_down(levels, level, here)
-                    return here
             taken.append((level, here))
             chosen |= here
-            n -= count
-            if n <= 0:
+            n -= here.bit_count()
+            if not n:
                 break
     for level, here in reversed(taken):  # from below, so that nobody goes down twice
         step_down(levels, level, here)

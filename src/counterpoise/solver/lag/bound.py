@@ -68,14 +68,11 @@ def _densest(group: LagGroup, may: Bools) -> tuple[list[bool], bytes]:
     best, dense = (int(lag.sum()), int(capacity[may.any(axis=0)].sum())), np.ones(len(may), np.bool_)
     if len(may) * may.size <= _CELLS:
         subscribers = np.packbits(may, axis=1)
-        # Most pairs of sets differ among the first 64 members
-        word = np.pad(subscribers, ((0, 0), (0, 8)))[:, :8].copy().view(np.uint64)[:, 0]
-        for mine, first, strength in zip(subscribers, word, (may @ capacity).tolist(), strict=True):
-            some = ((word & ~first) == 0).nonzero()[0]
-            within = some[~(subscribers[some] & ~mine).any(axis=1)]
+        for mine, strength in zip(subscribers, (may @ capacity).tolist(), strict=True):
+            within = ~(subscribers & ~mine).any(axis=1)
             found = int(lag[within].sum())
             if found * best[1] > best[0] * strength:
-                best, dense = (found, strength), np.isin(np.arange(len(may)), within)
+                best, dense = (found, strength), within
     return dense.tolist(), may[dense].any(axis=0).tobytes()
 
 

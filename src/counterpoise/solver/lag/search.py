@@ -193,7 +193,7 @@ class LagSearch:
         If they are few, members have little slack. While steps are left, several reserves are tried if counts are balanced, and
         best fit if they are not. The plan with the fewest members above their limits is returned.
         """
-        unassigned = state.unassigned(self.group.heaviest_first)
+        unassigned = [partition for partition in self.group.heaviest_first if state.owner[partition] == UNOWNED]
         if not unassigned:
             return state
         slack.takers, rising = takers, sorted(self.group.lag[partition] for partition in unassigned)
@@ -307,8 +307,4 @@ def _moved(claims: list[int], owner: list[int]) -> int:
 
 def _largest(state: PlanState) -> Fraction:
     """The largest lag per capacity."""
-    largest: dict[int, int] = {}
-    for capacity, lag in zip(state.group.capacity, state.load, strict=True):
-        if lag >= largest.get(capacity, 0):
-            largest[capacity] = lag
-    return max(Fraction(lag, capacity) for capacity, lag in largest.items())
+    return max(map(Fraction, state.load, state.group.capacity))

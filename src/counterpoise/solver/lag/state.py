@@ -113,10 +113,6 @@ class PlanState:
         """How much lag the member can take until it is at its limit; negative: its excess."""
         return self.limit[member] - self.load[member]
 
-    def unassigned(self, order: list[int]) -> list[int]:
-        """Those of these partitions that have no owner, in the same order."""
-        return [partition for partition in order if self.owner[partition] == UNOWNED]
-
     def over(self) -> list[int]:
         """Members above their limits, ascending."""
         return [member for member, load in enumerate(self.load) if load > self.limit[member]]

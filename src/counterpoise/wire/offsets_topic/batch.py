@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from counterpoise.errors import WireError
 from counterpoise.wire.columns import BinaryColumn, Bool, Int16, Int32, Int64, UInt8, gather, not_utf8
-from counterpoise.wire.offsets_topic.batch_fields import metadata_at, tail_at
 from counterpoise.wire.offsets_topic.batch_keys import NO_TYPE, KeyColumns
 from counterpoise.wire.offsets_topic.keys import RecordType
 from counterpoise.wire.offsets_topic.records import VALUES, Fault, decode_value
@@ -136,13 +135,13 @@ def _decode_version(
     head = 14 if version >= 3 else 10
     numbers = 16 if version == 1 else 8
     at = at[length[at] >= head + (1 if version >= 4 else 2) + numbers]
-    metadata_start, metadata_length = metadata_at(data, start[at] + head, compact=version >= 4)
+    metadata_start, metadata_length = _metadata_at(data, start[at] + head, compact=version >= 4)
     behind = metadata_start + metadata_length + numbers
     left = start[at] + length[at] - behind
     usual = (metadata_length >= 0) & (left >= 1 if version >= 4 else left == 0)
     at, metadata_start, metadata_length, behind, left = _select(usual, at, metadata_start, metadata_length, behind, left)
     if version >= 4:
-        usual, id_start = tail_at(data, behind, left)
+        usual, id_start = _tags_at(data, behind, behind + left)
         at, metadata_start, metadata_length, behind, id_start = _select(
             usual, at, metadata_start, metadata_length, behind, id_start
         )
@@ -160,6 +159,45 @@ def _decode_version(
     if version == 1:
         table["expire_timestamp"][at] = gather(data, ">i8", behind - 8)
     table["fault"][at[~garbled]] = Fault.NONE
+
+
+def _metadata_at(data: UInt8, at: Int64, *, compact: bool) -> tuple[Int64, Int64]:
+    """Start and length of the metadata strings whose length stands at `at`; length -1: null, or left to the row-wise decoder."""
+    if not compact:
+        return at + 2, gather(data, ">i2", at).astype(np.int64)
+    first = data[at].astype(np.int64)
+    start, length = at + 1, first - 1
+    wide = np.flatnonzero(first >= 0x80)
+    if len(wide):
+        # Two or three bytes; at least eight bytes of timestamp follow, so they are there.
+        second, third = data[at[wide] + 1].astype(np.int64), data[at[wide] + 2].astype(np.int64)
+        two = second < 0x80
+        start[wide] += np.where(two, 1, 2)
+        number = (first[wide] & 0x7F) | (second & 0x7F) << 7 | np.where(two, 0, third << 14)
+        length[wide] = np.where(two | (third < 0x80), number - 1, -1)
+    return start, length
+
+
+def _tags_at(data: UInt8, cursor: Int64, end: Int64) -> tuple[Bool, Int64]:
+    """Tagged fields from `cursor` to `end`: sound ones, and where the topic id is (-1: none).
+
+    Blocks in which a varint has more than one byte are not sound here: they are left to the row-wise decoder.
+    """
+    count = data[cursor]
+    sound = count < 0x80
+    cursor, last, id_start = cursor + 1, np.full(len(end), -1, np.int64), np.full(len(end), -1, np.int64)
+    for number in range(128):
+        open_ = np.flatnonzero(sound & (number < count))
+        if not len(open_):
+            break
+        here = cursor[open_]
+        fits = here + 2 <= end[open_]
+        tag, size = (data[np.where(fits, here + each, 0)].astype(np.int64) for each in (0, 1))
+        fits &= (tag < 0x80) & (size < 0x80) & (tag > last[open_]) & (here + 2 + size <= end[open_])
+        fits &= (tag != 0) | (size == len(ZERO_UUID))
+        id_start[open_[fits & (tag == 0)]] = here[fits & (tag == 0)] + 2
+        sound[open_], last[open_], cursor[open_] = fits, tag, here + 2 + size
+    return sound & (cursor == end), id_start
 
 
 def _settle_doubtful(
