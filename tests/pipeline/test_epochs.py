@@ -39,6 +39,7 @@ from tests.pipeline.rows import (
     target,
     tombstone,
 )
+from tests.work import Compared, lines_of
 
 Row = dict[str, Any]
 KINDS = dict.fromkeys(STEP_COLUMNS)
@@ -217,6 +218,29 @@ def test_a_group_of_many_lives_costs_no_copy_of_all_its_members_for_each_that_le
     gone = [modern(kind, None, name, seconds=5) for name in ("m1", "m2") for kind in (8, 7, 5)]
     list(steps_of_group([*two_members(), *gone, modern(3, None, seconds=6)]))
     assert len(asked) == 1
+
+
+def test_members_that_reach_an_epoch_one_after_the_other_are_not_all_asked_each_time() -> None:
+    def work(n: int) -> int:
+        names = [f"m{at:03}" for at in range(n)]
+        rows = [NAMED, *(modern(5, member_848(name, "t"), name) for name in names), *epoch(2, {name: [] for name in names})]
+        rows += [modern(8, json.dumps({"state": 0, "member_epoch": 2}), name) for name in names]
+        (step,) = steps_of_group(rows)
+        assert step["settle_ms"] == 0
+        return lines_of(lambda: list(steps_of_group(rows)))
+
+    assert work(200) < 5 * work(50)
+
+
+def test_topics_without_a_name_are_not_searched_for_one_by_one() -> None:
+    def compared(n: int) -> int:
+        fold, Compared.times = ModernFold(), 0
+        for at in range(n):
+            value = {"topic_partitions": [{"topic_id": Compared(f"id-{at}"), "partitions": [0]}]}
+            fold.feed({**modern(7, "{}", "m1"), "value": value})
+        return Compared.times
+
+    assert compared(200) < 5 * (compared(50) + 1)
 
 
 def test_where_a_topic_has_no_name_nobody_knows_who_asked_for_it_and_no_strategy_is_asked() -> None:

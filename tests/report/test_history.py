@@ -12,6 +12,7 @@ from counterpoise.pipeline.schemas import ASSIGNMENT
 from counterpoise.report.history import history_of
 from counterpoise.report.load import open_audit
 from tests.report import fleet
+from tests.work import lines_of
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,13 @@ def test_without_samples_no_state_of_an_earlier_audit_is_read(tmp_path: Path) ->
         about = {"days": {"default": None}, "sampled_from": sampled[0], "sampled_to": sampled[1]}
         (tmp_path / "summary.json").write_text(json.dumps(summary | about))
         assert list(open_audit(tmp_path).health(["g"])) == found
+
+
+def test_no_loop_over_the_members_of_all_steps_makes_a_history() -> None:
+    members = {f"m-{at}#1": {"t": [at]} for at in range(50)}
+
+    def work(n: int) -> int:
+        column = pa.array([fleet.assignment(members)] * n, ASSIGNMENT)
+        return lines_of(lambda: history_of([{}] * n, 0, column))
+
+    assert work(40) - work(10) < 50 * 30

@@ -8,7 +8,10 @@ import pytest
 
 from counterpoise.simulation import Event, MemberGroup, Scenario, Timing, simulate
 from counterpoise.simulation.outcome import Outcome
+from counterpoise.simulation.play import Play
+from counterpoise.simulation.scenario_faults import faults
 from counterpoise.simulation.scenario_file import ready_scenarios
+from tests.work import Compared, lines_of
 
 FAST = Timing(session_timeout=10, heartbeat_interval=1, max_poll_interval=60, initial_delay=3, metadata_age=5)
 
@@ -301,3 +304,40 @@ def test_a_member_that_is_down_for_a_restart_returns_on_time_whatever_is_restart
     ]
     outcome = run(events)
     assert [piece for piece in outcome.ownership if piece.member == "m-01" and 60.1 < piece.start < 100] != []
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_the_work_of_a_join_does_not_grow_with_the_group(static: bool) -> None:
+    few, many = (lines_of(lambda n=n: run([], members=[MemberGroup("m", ["t"], n, static=static)])) for n in (50, 200))  # type: ignore[misc]
+    assert many < 5 * few
+
+
+def test_an_event_that_names_many_members_searches_for_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def worked(n: int) -> tuple[int, int]:
+        members, Compared.times = [MemberGroup("m", ["t"], n)], 0
+        events = [Event(60, "rejoin", members[0].names()), Event(90, "scale", "m", count=n // 2)]
+        play = Play(Scenario("case", {"t": 12}, members, events, timing=FAST), "range", None)
+        return lines_of(lambda: play._names(events[0])), compared(play)
+
+    def compared(play: Play) -> int:
+        play._running = {Compared(name): None for name in play._group_of}  # type: ignore[misc]
+        play._do_scale(play.scenario.events[1])
+        return Compared.times
+
+    monkeypatch.setattr(Play, "_is_running", lambda *_: True)
+    (few, compared_few), (many, compared_many) = worked(50), worked(200)
+    assert many < 5 * few
+    assert compared_many < 5 * compared_few
+
+
+def test_the_work_of_an_event_does_not_grow_with_the_members_that_it_does_not_name() -> None:
+    """A recorded group has each of its members as a group of one."""
+
+    def checked(n: int) -> int:
+        members = [late(f"m-{at}") for at in range(n)]
+        events = [Event(at, do, [one.name]) for at, one in enumerate(members) for do in ("join", "leave")]
+        scenario = Scenario("case", {"t": 12}, members, events, timing=FAST)
+        play = Play(scenario, "range", None)
+        return lines_of(lambda: list(faults(scenario))) + lines_of(lambda: [play._names(event) for event in events])
+
+    assert checked(400) < 8.5 * checked(50)

@@ -17,6 +17,7 @@ from counterpoise.simulation.play import Play
 from counterpoise.simulation.recorded import recorded
 from counterpoise.simulation.scenario import Event, MemberGroup, Scenario, Timing
 from counterpoise.simulation.world import World
+from tests.work import Compared
 
 FILE = Path(__file__).parent.parent / "data" / "recorded" / "shop-generations.json.gz"
 GROUPS: dict[str, list[dict[str, Any]]] = {}
@@ -185,3 +186,16 @@ def test_a_static_member_is_out_when_the_record_shows_it_and_not_a_session_later
     assert (outcome.rounds, outcome.revoked) == (past.generations, past.revoked) == (4, 14)
     assert [each.members for each in outcome.history] == [3, 2, 3, 2]
     assert outcome.stopped_partition_seconds < 20
+
+
+def test_the_names_of_many_members_are_not_searched_for_one_by_one() -> None:
+    few, many = (names_compared(n) for n in (50, 200))
+    assert many < 5 * max(few, 1)
+
+
+def names_compared(n: int) -> int:
+    row = written(1, 0, {f"m-{at}": (None, [at]) for at in range(n)})
+    members = [{**one, "client_id": Compared(one["client_id"])} for one in row["members"]]
+    Compared.times = 0
+    recorded([{**row, "members": members}])
+    return Compared.times

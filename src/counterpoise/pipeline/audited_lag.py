@@ -44,7 +44,7 @@ class AuditedLag:
 
 
 def audited_lag(out: str | Path, group: str, at: datetime | None = None, *, cluster: str | None = None) -> AuditedLag:
-    """Read the lag of a group from an audit's output folder, in O(rows of the group).
+    """Read the lag of a group from an audit's output folder. Time: O(rows of the table); memory: O(rows of the group).
 
     `cluster` is needed only if several clusters have a group of this name. The result is of the last sample of log ends up to the
     time `at` (default: the end), and of the steps of the group since then; see `newest_rows` for what that sample lacks.

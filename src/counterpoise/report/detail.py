@@ -91,7 +91,7 @@ def _names_and_looks(history: GroupHistory | None) -> tuple[list[str], list[Look
     """What each member is called and how it is drawn, by member code."""
     if history is None:
         return [], []
-    key_of = identities([[history.members[code] for code in step] for step in history.present])
+    key_of = identities([history.members[code] for code in step.tolist()] for step in history.present)
     look_of = looks(key_of.values())
     keys = [key_of[member] for member, _ in history.members]
     return [visible(key) or "(no name)" for key in keys], [look_of[key] for key in keys]

@@ -17,6 +17,8 @@ __all__ = ["changed_findings", "difference", "is_open"]
 Row = Mapping[str, Any]
 _STATE = ("protocol_kind", "protocol", "libraries", "static_now", "members_now", "partitions_now")
 """Columns of `group_report` of which another value is a change."""
+_FIGURES = ("group_id", "state", "rebalances", "moved", "stopped_partition_seconds", "lag_now", "first_ts", "first_commit")
+"""The other columns that are read."""
 _ALARMS = SEVERITIES[:2]
 
 
@@ -81,7 +83,7 @@ class _Side:
         begin, end = (audit.summary[name] for name in ("from", "to"))
         first, last = (micros(datetime.fromisoformat(at)) if at else 0 for at in (begin, end))
         self.period = {"from": begin, "to": end, "seconds": (last - first) / 1e6}
-        self.living = {str(row["group_id"]): row for row in audit.groups() if row["state"] != "deleted"}
+        self.living = {str(row["group_id"]): row for row in audit.groups([*_STATE, *_FIGURES]) if row["state"] != "deleted"}
         self.findings = audit.findings()
         eras = {name: _era(row, last) for name, row in self.living.items()}
         whole = Era({}, first)

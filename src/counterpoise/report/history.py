@@ -30,7 +30,7 @@ class GroupHistory:
     steps: list[Row]  # Rows of `rebalances` without the assignment; times in microseconds
     skipped: int  # Older steps that were not read
     members: list[tuple[str, str]]  # (member id, client id)
-    present: list[list[int]]  # Per step the codes of its members, whether they hold something or not
+    present: list[Ints]  # Per step the codes of its members, whether they hold something or not
     partitions: list[tuple[str, int]]  # (topic, partition), sorted
     held: Holdings
 
@@ -46,11 +46,12 @@ class LagSeries:
 
 @dataclass(slots=True)
 class LagNow:
-    """A group's last sample: lag per owner (member id, None = nobody), the largest time lag of a partition, topics."""
+    """A group's last sample: lag per owner (member id, None = nobody), the largest time lag of a partition; topics; samples."""
 
     owners: dict[str | None, int]
     seconds: float | None
     topics: list[str]
+    samples: int  # About the length of its `LagSeries`
 
     def add(self, owner: str | None, lag: int, time_lag_ms: int | None) -> None:
         """Count partitions of `owner`, with their summed lag and their largest time lag."""
@@ -65,16 +66,13 @@ def history_of(steps: list[Row], skipped: int, assignment: Any) -> GroupHistory:
 
     entry = pc.list_flatten(assignment)
     step_of_entry = _ints(pc.list_parent_indices(assignment))
-    ids, clients = (pc.struct_field(entry, name).to_pylist() for name in ("member_id", "client_id"))
-    code_of: dict[str, int] = {}
-    members: list[tuple[str, str]] = []
-    for member, client in zip(ids, clients, strict=True):
-        if code_of.setdefault(member, len(members)) == len(members):
-            members.append((member, client or ""))
-    member_of_entry = np.array([code_of[member] for member in ids], dtype=np.int64)
-    present: list[list[int]] = [[] for _ in steps]
-    for step, code in zip(step_of_entry.tolist(), member_of_entry.tolist(), strict=True):
-        present[step].append(code)
+    ids = pc.struct_field(entry, "member_id").dictionary_encode()
+    member_of_entry = _ints(ids.indices)
+    first = np.zeros(len(ids.dictionary), np.int64)
+    first[member_of_entry[::-1]] = np.arange(len(ids))[::-1]  # of several entries of a member the first one stays
+    clients = pc.struct_field(entry, "client_id").take(first).to_pylist()
+    members = [(member, client or "") for member, client in zip(ids.dictionary.to_pylist(), clients, strict=True)]
+    present = np.split(member_of_entry, np.searchsorted(step_of_entry, np.arange(1, len(steps))))
 
     assigned = pc.struct_field(entry, "assigned")
     pair = pc.list_flatten(assigned)

@@ -27,7 +27,6 @@ class Limits:
     members: int = 40  # Members per group in the legend and in the loads
     terms: int = 100  # Topics, and client ids, per group that the text filter finds
     brief: bool = False  # Less is said of each thing, and only the group's own and the suggested strategy are compared
-    open_groups: int = 1  # Sections that are unfolded from the start
 
     def short(self) -> Limits:
         """Those of the brief sections."""

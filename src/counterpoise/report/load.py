@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import and_, or_
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.storage.files import absolute, join
+from counterpoise.pipeline.storage.files import absolute, first_line, join
 from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
 from counterpoise.pipeline.stored.tables import dataset
 from counterpoise.report.history import GroupHistory, LagNow, LagSeries, Row, by_group, history_of
@@ -49,17 +50,19 @@ class Audit:
         """The same audit with groups named cluster/group, also if it has one cluster."""
         return Audit(self.out, self.summary, self._manifest, by_cluster=True)
 
-    def groups(self) -> list[Row]:
-        """The rows of `group_report` by group id; maps are dicts, times microseconds."""
-        rows = _rows(self._table("group_report"))
+    def groups(self, columns: list[str] | None = None, names: list[str] | None = None) -> list[Row]:
+        """The rows of `group_report` by group id, default all; maps are dicts, times microseconds. A whole row takes 25 KB."""
+        where = None if names is None else self._group.isin(pa.array(names, pa.string()))
+        rows = _rows(self._table("group_report", columns, where))
         for row in rows:
-            for name in ("causes", "fidelity_by_library"):
+            for name in {"causes", "fidelity_by_library"} & row.keys():
                 row[name] = dict(row[name] or [])
         return sorted(rows, key=lambda row: str(row["group_id"]))
 
-    def findings(self) -> list[Row]:
-        """The rows of `findings`, the most important first."""
-        return sorted(_rows(self._table("findings")), key=lambda row: int(row["rank"]))
+    def findings(self, columns: list[str] | None = None, most: int | None = None) -> list[Row]:
+        """The rows of `findings`, all or so many, the most important first."""
+        where = None if most is None else pc.field("rank") <= most
+        return sorted(_rows(self._table("findings", columns, where)), key=lambda row: int(row["rank"]))
 
     def action_groups(self) -> dict[str, list[str]]:
         """Group -> the ranks of the actions that are about it."""
@@ -115,38 +118,33 @@ class Audit:
 
     def lags(self, groups: list[str], now: dict[str, LagNow]) -> dict[str, LagSeries]:
         """Lag over time of the given groups; the table is read in batches and summed at once. `now` as `lags_now` gave it."""
-        known = self._group.isin(pa.array(groups, pa.string())) & pc.field("lag").is_valid()
-        parts = [
-            pa.Table.from_batches([batch]).group_by(["group_id", "at"]).aggregate([("lag", "sum")])
-            for batch in self._batches("partition_lag", ["group_id", "at", "lag"], known)
-        ]
+        names, parts = pa.array(groups, pa.string()), []
+        known = self._group.isin(names) & pc.field("lag").is_valid()
+        for batch in self._batches("partition_lag", ["group_id", "at", "lag"], known):
+            columns = [pc.index_in(batch.column("group_id"), names), batch.column("at"), batch.column("lag")]
+            parts.append(pa.table(columns, ["group", "at", "lag"]).group_by(["group", "at"]).aggregate([("lag", "sum")]))
         if not parts:
             return {}
-        sums = (
-            pa.concat_tables(parts)
-            .group_by(["group_id", "at"])
-            .aggregate([("lag_sum", "sum")])
-            .sort_by([("group_id", "ascending"), ("at", "ascending")])
-        )
-        names, at, total = sums.column("group_id").to_pylist(), _micros(sums.column("at")), sums.column("lag_sum_sum").to_numpy()
-        rows_of: dict[str, list[int]] = {}
-        for index, name in enumerate(names):
-            rows_of.setdefault(name, []).append(index)
-        return {name: LagSeries(at[rows], total[rows].astype(np.int64), now[name].owners) for name, rows in rows_of.items()}
+        sums = pa.concat_tables(parts).group_by(["group", "at"]).aggregate([("lag_sum", "sum")])
+        sums = sums.sort_by([("group", "ascending"), ("at", "ascending")])
+        at, total = _micros(sums.column("at")), sums.column("lag_sum_sum").to_numpy().astype(np.int64)
+        bounds = np.searchsorted(sums.column("group").to_numpy(), np.arange(len(groups) + 1)).tolist()
+        parts_of = zip(groups, bounds[:-1], bounds[1:], strict=True)
+        return {name: LagSeries(at[a:b], total[a:b], now[name].owners) for name, a, b in parts_of if a < b}
 
     def lags_now(self) -> dict[str, LagNow]:
         """The known lag of each group at the last sample of its cluster; two passes over the table."""
         known = pc.field("lag").is_valid()
         last: dict[str, int] = {}
-        topics: dict[str, set[str]] = {}
+        topics: dict[str, Counter[str]] = {}
         keys = ["cluster", "group_id", "topic"]
         for batch in self._batches("partition_lag", [*keys, "at"], known):
-            for row in _rows(pa.Table.from_batches([batch]).group_by(keys).aggregate([("at", "max")])):
+            for row in _rows(pa.Table.from_batches([batch]).group_by(keys).aggregate([("at", "max"), ("at", "count_distinct")])):
                 last[row["cluster"]] = max(last.get(row["cluster"], 0), row["at_max"])
-                topics.setdefault(row["group_id"], set()).add(row["topic"])
+                topics.setdefault(row["group_id"], Counter())[row["topic"]] += row["at_count_distinct"]
         if not last:
             return {}
-        found = {name: LagNow({}, None, sorted(some)) for name, some in topics.items()}
+        found = {name: LagNow({}, None, sorted(some), max(some.values())) for name, some in topics.items()}
         kind = self._source("partition_lag").schema.field("at").type
         earliest = pa.scalar(min(last.values()), pa.int64()).cast(pa.timestamp("us", tz=kind.tz)).cast(kind)
         keys = ["cluster", "group_id", "at", "owner"]
@@ -215,7 +213,7 @@ class Audit:
 
     def _unreadable(self, name: str, error: BaseException) -> CaptureError:
         replaced = " (an audit may have replaced it meanwhile)" if isinstance(error, FileNotFoundError) else ""
-        return CaptureError(f"{self.out}/tables/{name}: {_first_line(error)}{replaced}; run the audit again")
+        return CaptureError(f"{self.out}/tables/{name}: {first_line(error)}{replaced}; run the audit again")
 
 
 _SPANS = {
@@ -255,14 +253,10 @@ def open_audit(out: str | Path) -> Audit:
     try:
         summary = json.loads(found)
     except ValueError as error:
-        raise CaptureError(f"{path}: cannot be read ({_first_line(error)}); run the audit again") from error
+        raise CaptureError(f"{path}: cannot be read ({first_line(error)}); run the audit again") from error
     if not isinstance(summary, dict) or "groups" not in summary:
         raise CaptureError(f"{path}: is not an audit's summary; run the audit again")
     return Audit(place, summary, manifest)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _micros(column: Any) -> Ints:

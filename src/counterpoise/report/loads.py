@@ -30,11 +30,11 @@ class Load:
 
 def loads_of(history: GroupHistory, lag: LagSeries | None, names: list[str], member_looks: list[Look]) -> tuple[list[Load], str]:
     """Partitions and lag per member after the last step that had members, the largest first."""
-    last = next((index for index in reversed(range(len(history.steps))) if history.present[index]), None)
+    last = next((index for index in reversed(range(len(history.steps))) if history.present[index].size), None)
     if last is None or not history.partitions:
         return [], ""
     here = history.held.step == last
-    owned: dict[int, list[int]] = {code: [] for code in history.present[last]}
+    owned: dict[int, list[int]] = {code: [] for code in history.present[last].tolist()}
     for code, partition in sorted(zip(history.held.member[here].tolist(), history.held.partition[here].tolist(), strict=True)):
         owned[code].append(partition)
     most = max((len(parts) for parts in owned.values()), default=0)

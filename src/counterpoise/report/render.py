@@ -64,8 +64,8 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
 
     Notes
     -----
-    Groups are read a few at a time and written one by one; memory is bounded by one row per group, one number per
-    step, and `limits`.
+    Groups are read a few at a time and written one by one; memory is bounded by a few numbers per group and finding, one
+    per step, and `limits`.
     """
     try:
         import jinja2  # noqa: F401
@@ -117,10 +117,11 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
     """What the page's template needs; the groups' sections are made while they are written."""
     from markupsafe import Markup
 
-    summary, findings = audit.summary, audit.findings()
-    groups = importance(audit.groups(), findings)
+    summary, findings = audit.summary, audit.findings(["group_id", "rank"])
+    groups = [str(row["group_id"]) for row in importance(audit.groups(["group_id", "rebalances"]), findings)]
     period = period_of(summary)
-    chosen, listed = groups[: limits.groups], findings[: limits.findings]
+    row_of = {row["group_id"]: row for row in audit.groups(names=groups[: limits.groups])}
+    chosen, listed = [row_of[name] for name in groups[: limits.groups]], audit.findings(most=limits.findings)
     number_of = {str(group["group_id"]): number for number, group in enumerate(chosen)}
     found = by_group(listed)
     rhythm, lags = audit.rhythm(SPARK_BINS, *period), audit.lags_now()

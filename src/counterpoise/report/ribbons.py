@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoise.pipeline.arrays import first_of_runs, run_starts
 from counterpoise.report.words import long
 
 __all__ = ["Axis", "Holdings", "Interval", "Ints", "Pick", "Runs", "pick", "runs", "ticks"]
@@ -85,21 +86,17 @@ def runs(
         return Runs(none, none, none, none, none, none, {})
     order = np.lexsort((held.member, held.step, held.partition))
     partition, step, member = held.partition[order], held.step[order], held.member[order]
-    cell = np.flatnonzero(_changes(partition) | _changes(step))
+    cell = run_starts(partition, step)
     owners, sets = _owner_codes(member, cell, np.append(cell[1:], partition.size))
     partition, step = partition[cell], step[cell]
     follows = np.append(False, step[1:] == step[:-1] + 1)
-    begin = np.flatnonzero(_changes(partition) | _changes(owners) | ~follows)
+    begin = np.flatnonzero(first_of_runs(partition, owners) | ~follows)
     final = np.append(begin[1:], step.size) - 1
     until = np.append(times, max(end, int(times[-1])))
     start, stop = times[step[begin]], until[step[final] + 1]
     lasting = stop > start
     begin, final = begin[lasting], final[lasting]
     return Runs(partition[begin], owners[begin], start[lasting], stop[lasting], step[begin], step[final], sets)
-
-
-def _changes(values: Ints) -> NDArray[np.bool_]:
-    return np.append(True, values[1:] != values[:-1])
 
 
 def _owner_codes(member: Ints, start: Ints, stop: Ints) -> tuple[Ints, dict[int, tuple[int, ...]]]:

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from counterpoise.pipeline.arrays import slices
 from counterpoise.report.changes import change_words
 from counterpoise.report.detail import detail
 from counterpoise.report.findings import finding_words
@@ -21,9 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sections", "packed"]
 
-_Read = tuple[Row, GroupHistory | None, LagSeries | None, list[Row]]
-_CELLS_AT_ONCE = 300_000
-"""Partitions times steps that are read at once."""
+_CELLS_AT_ONCE, _SAMPLES_AT_ONCE = 300_000, 1_000_000
+"""Partitions times steps, and groups times samples of lag, that are read at once; the latter take 150 bytes each."""
 
 
 @dataclass(slots=True)
@@ -49,7 +51,7 @@ class Sections:
         """The first groups' sections as HTML; `n_full` counts them."""
         left = self.limits.full_bytes
         for read in self._read(self.groups[: self.limits.full], self.limits.steps):
-            unfolded = self.n_full < self.limits.open_groups
+            unfolded = self.n_full == 0
             made = self._made(*read, self.limits)
             section = self.template.render(group=made, unfolded=unfolded, wrapped=not unfolded)
             self.n_full += 1
@@ -77,17 +79,18 @@ class Sections:
         changed = change_words(self.changes.get(name, ()), self.period)
         return {**detail(group, history, lag, found, self.period, limits, health), "changes": changed}
 
-    def _read(self, groups: list[Row], steps: int) -> Iterator[_Read]:
+    def _read(self, groups: list[Row], steps: int) -> Iterator[tuple[Row, GroupHistory | None, LagSeries | None, list[Row]]]:
         """Each group with its history, its lag and its states; the tables are read for a part of the groups at a time."""
-        for part in self._parts(groups, steps):
-            names = [str(group["group_id"]) for group in part]
-            lags = self.audit.lags(names, self.lags)
-            states = self.audit.health(names)
-            histories = self.audit.histories({name: self.rhythm[name][1] for name in names if name in self.rhythm}, steps)
-            for group, name in zip(part, names, strict=True):
-                history = histories.pop(name, None)
-                self.terms.append(self._terms(name, history))
-                yield group, history, lags.get(name), states.get(name, [])
+        for some in slices(self._samples(groups), _SAMPLES_AT_ONCE):
+            names = [str(group["group_id"]) for group in groups[some]]
+            lags, states = self.audit.lags(names, self.lags), self.audit.health(names)
+            for part in slices(self._cells(groups[some], steps), _CELLS_AT_ONCE):
+                offsets = {name: self.rhythm[name][1] for name in names[part] if name in self.rhythm}
+                histories = self.audit.histories(offsets, steps)
+                for group, name in zip(groups[some][part], names[part], strict=True):
+                    history = histories.pop(name, None)
+                    self.terms.append(self._terms(name, history))
+                    yield group, history, lags.get(name), states.get(name, [])
 
     def _terms(self, name: str, history: GroupHistory | None) -> str:
         clients = {client for _, client in history.members} if history else set()
@@ -96,19 +99,16 @@ class Sections:
         most = self.limits.terms
         return " ".join(visible(term) for term in (*sorted(topics)[:most], *sorted(clients)[:most]))
 
-    def _parts(self, groups: list[Row], steps: int) -> Iterator[list[Row]]:
-        """The groups in parts of at most `_CELLS_AT_ONCE` partitions times steps, if one group has no more."""
-        part: list[Row] = []
-        left = _CELLS_AT_ONCE
-        for group in groups:
-            known = self.rhythm.get(str(group["group_id"]))
-            left -= 1 + (min(known[1].size, steps) * (group["partitions_now"] or 1) if known else 0)
-            if left < 0 and part:
-                yield part
-                part, left = [], _CELLS_AT_ONCE
-            part.append(group)
-        if part:
-            yield part
+    def _samples(self, groups: list[Row]) -> Ints:
+        """About how many samples of lag each group has."""
+        known = (self.lags.get(str(group["group_id"])) for group in groups)
+        return np.array([1 + (lag.samples if lag else 0) for lag in known], np.int64)
+
+    def _cells(self, groups: list[Row], steps: int) -> Ints:
+        """Partitions times steps of each group; of its steps the last `steps` count."""
+        known = (self.rhythm.get(str(group["group_id"])) for group in groups)
+        of_step = (group["partitions_now"] or 1 for group in groups)
+        return np.array([1 + (min(of[1].size, steps) * n if of else 0) for of, n in zip(known, of_step, strict=True)], np.int64)
 
 
 def packed(text: str) -> str:

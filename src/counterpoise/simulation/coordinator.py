@@ -84,6 +84,7 @@ class Coordinator:
     """A group with more generations than this never settles; None: no limit, because the run has a fixed end."""
     crash_next_leader: bool = False
     _members: dict[int, _Registration] = field(default_factory=dict)
+    _of_instance: dict[str | None, _Registration] = field(default_factory=dict)  # The last one of each static member
     _leader: int | None = None
     _started: int = 0
     _joined_at: int = 0
@@ -123,6 +124,7 @@ class Coordinator:
             if self._replace_static(client, said):
                 return
             entry = self._members[client.number] = _Registration(client, said, heard=self.world.now)
+            self._of_instance[client.instance_id] = entry
             self._newcomer = self._gathering
             hands_over = False
         hands_over &= said.topics == entry.said.topics
@@ -198,20 +200,20 @@ class Coordinator:
     def _compatible(self, said: Statement) -> bool:
         """Whether all members support one of its strategies. If not, Kafka refuses it (INCONSISTENT_GROUP_PROTOCOL)."""
         # A static member that comes back is still one of them, with the strategies that it had.
-        return bool(set(said.strategies).intersection(*(entry.said.strategies for entry in self._members.values())))
+        # All members have one in common: whoever supports the same ones as some member supports that one.
+        alike = any(entry.said.strategies == said.strategies for entry in self._members.values())
+        return alike or bool(set(said.strategies).intersection(*(entry.said.strategies for entry in self._members.values())))
 
     def _replace_static(self, client: Client, said: Statement) -> bool:
         """A static member comes back under a new member id: its place, and in a stable group its assignment, are its own.
 
         As in Kafka, a stable group rebalances only if another strategy would be elected now.
         """
-        instance = client.instance_id
-        old = next(
-            (entry for entry in self._members.values() if instance is not None and entry.said.instance_id == instance), None
-        )
-        if old is None:
+        old = None if client.instance_id is None else self._of_instance.get(client.instance_id)
+        if old is None or not self.knows(old.client):
             return False
         fresh = _Registration(client, said, self.state == PREPARING, old.assigned, heard=self.world.now)
+        self._of_instance[client.instance_id] = fresh
         gone, self.follows_up = old.client.number, False
         self._members = {client.number if n == gone else n: fresh if n == gone else e for n, e in self._members.items()}
         if self._leader == gone:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ class Play:
         self._running: dict[str, Client] = {}
         self._group_of = {name: group for group in scenario.members for name in group.names()}
         self._configured = {group.name: group for group in scenario.members}
+        self._names_in = {group.name: dict.fromkeys(group.names()) for group in scenario.members}  # in order, quick to look up
         self._starts: dict[str, int] = {}
         # Members that run when all scheduled starts and stops are done. A start of another one, or a stop of one of these, is
         # cancelled: it does nothing when it is due.
@@ -217,10 +219,11 @@ class Play:
 
     def _do_scale(self, event: Event) -> None:
         group = self._configured[str(event.members)]
-        wanted = group.names(event.count)
-        running = [name for name in self._running if self._is_running(name) and self._group_of[name].name == group.name]
-        self._wanted -= {name for name, its in self._group_of.items() if its.name == group.name}
+        wanted = dict.fromkeys(group.names(event.count))
+        running = {name: None for name in self._running if name in self._names_in[group.name] and self._is_running(name)}
+        self._wanted -= self._names_in[group.name].keys()
         self._wanted.update(wanted)
+        self._names_in[group.name].update(wanted)
         for at, name in enumerate(name for name in wanted if name not in running):
             self._group_of.setdefault(name, group)
             self.world.after(milliseconds(at * event.every), self._start_wanted, name)
@@ -254,8 +257,4 @@ class Play:
             self._configured[name] = replace(self._configured[name], **changes)
 
     def _names(self, event: Event) -> Sequence[str]:
-        names: list[str] = []
-        for name in event.names:
-            of_group = [member for member, group in self._group_of.items() if group.name == name]
-            names.extend(of_group or [name])
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys(chain.from_iterable(self._names_in.get(name, [name]) for name in event.names)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -186,8 +187,8 @@ def _naming(planned: Sequence[Row]) -> dict[str, str]:
     """Member ids to the names people use: the instance id, or the client id if no two members, and no instance, share it."""
     shared = {m["group_instance_id"] for row in planned for m in row["members"]}  # a dynamic member may become a static one
     for row in planned:
-        clients = [m["client_id"] for m in row["members"] if m["group_instance_id"] is None]
-        shared.update(client for client in clients if clients.count(client) > 1)
+        clients = Counter(m["client_id"] for m in row["members"] if m["group_instance_id"] is None)
+        shared.update(client for client, n in clients.items() if n > 1)
     return {
         m["member_id"]: m["group_instance_id"]
         or (m["client_id"] if m["client_id"] and m["client_id"] not in shared else m["member_id"])

@@ -60,11 +60,12 @@ def faults(scenario: Scenario) -> Iterator[str]:
             if getattr(event, field) > most:
                 yield f"events[{at}].{field}: {getattr(event, field)}; at most {most} can be simulated"
     topics = {*counts, *(event.topic for event in events if event.do == "create")}
+    scales = [event for event in events if event.do == "scale"]
     names: dict[str, str] = {}
     total = 0
     for at, group in enumerate(members):
         yield from (f"members[{at}].{fault}" for fault in _member_faults(group, topics))
-        largest = max([e.count for e in events if e.do == "scale" and e.members == group.name], default=0)
+        largest = max([event.count for event in scales if event.members == group.name], default=0)
         if (total := total + max(group.count, largest)) > _MOST_MEMBERS:
             yield f"members[{at}].count: {total} members so far; at most {_MOST_MEMBERS} can be simulated"
         for name in group.names(max(group.count, largest)):

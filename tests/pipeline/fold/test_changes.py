@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counterpoise.pipeline.fold.changes import Changes, change_rows, verdict_of
+from counterpoise.pipeline.fold.changes import Changes, certainty, change_rows, verdict_of
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
+from tests.work import lines_of
 
 MINUTE, HOUR = 60_000_000, 3_600_000_000
 END = 24 * HOUR
@@ -212,3 +213,8 @@ def test_only_the_last_twenty_changes_of_a_kind_are_remembered() -> None:
     found = rows(*steps, until=51 * HOUR)
     assert [row["state_after"] for row in found] == [f"members {4 + at}" for at in range(30, 50)]
     assert len(encode_state(changes(*steps).state)) <= len(encode_state(changes(*steps[:25]).state)) + 200
+
+
+def test_no_loop_over_the_rebalances_of_two_eras_says_how_sure_a_change_is() -> None:
+    few, many = (lines_of(lambda n=n: certainty((n, 3600.0), (2 * n, 3600.0))) for n in (5, 500))  # type: ignore[misc]
+    assert few == many

@@ -23,6 +23,7 @@ from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.log_ends import LogEnds, mapped_log_ends
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.source.capture import CaptureFiles
+from tests.work import lines_of
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -171,6 +172,28 @@ def test_samples_in_pieces_are_the_samples_of_the_whole(
         settled = micros(last - 1)
         full.up_to(settled).save(str(tmp_path / "ends.json"))
         ends = EndsFile.load(str(tmp_path / "ends.json"))
+
+
+def test_topics_that_are_all_made_anew_are_not_searched_for_in_all_logs(tmp_path: Path) -> None:
+    def work(topics: int) -> int:
+        rows = [
+            {"topic": f"t-{topic}", "partition": 0, "log_start": 0, "log_end": end, "sampled_at": START + timedelta(seconds=at)}
+            for at, end in ((0, 9), (15, 3))
+            for topic in range(topics)
+        ]
+        new = NewSamples([put(pa.Table.from_pylist(rows, SCHEMA), tmp_path / str(topics))])
+        return lines_of(lambda: with_samples(EndsFile.empty(), new, lambda: str(tmp_path / f"{uuid4().hex}.bin")))
+
+    assert work(200) < 5 * work(50)
+    few, many = ((ends_of(n), [(at, 1) for at in range(n)]) for n in (50, 200))
+    assert lines_of(lambda: ends_file._with_lives(*few)) == lines_of(lambda: ends_file._with_lives(*many))
+
+
+def ends_of(n: int) -> EndsFile:
+    """The index of logs of two samples."""
+    nothing, two = np.zeros(0, np.int64), np.full(n, 2)
+    logs = tuple(("t", at) for at in range(n))
+    return EndsFile("", logs, 2 * np.arange(n), two, two, nothing, nothing, nothing, np.arange(2), nothing)
 
 
 def test_files_in_any_order_give_the_same(tmp_path: Path) -> None:

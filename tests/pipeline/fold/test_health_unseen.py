@@ -39,9 +39,12 @@ def owned(second: int, by: int | None) -> Step:
 @pytest.mark.parametrize("trouble", ["stopped", "unowned", "falling_behind"])
 @pytest.mark.parametrize("resumes", [UP + 15, END], ids=["it ends", "it stays"])
 def test_there_is_trouble_only_if_it_lasts_while_there_are_samples(trouble: str, resumes: int) -> None:
+    """And then it began before that time."""
     rows = [row for row in folded(history(trouble, resumes)).health.values() if row["scope"] == "partition"]
-    found = [(row["state"], row["detected"].timestamp() <= UP + 60) for row in rows if row["state"] not in ("ok", "catching_up")]
-    assert found == ([(trouble, True)] * len(PLACES) if resumes == END else [])
+    troubles = [row for row in rows if row["state"] not in ("ok", "catching_up")]
+    assert [row["state"] for row in troubles] == ([trouble] * len(PLACES) if resumes == END else [])
+    assert all(row["detected"].timestamp() <= UP + 60 for row in troubles)
+    assert all(row["since"].timestamp() <= BEGINS for row in troubles)
 
 
 @pytest.mark.parametrize("compacted", [False, True])

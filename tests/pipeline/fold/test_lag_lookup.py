@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 
 from counterpoise.pipeline.fold.lag import QUALITIES, LagRows
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
@@ -87,3 +89,20 @@ def test_lag_that_comes_in_parts_in_any_order_is_all_there() -> None:
         found = entries(known, group, at)
         assert last is None or sorted((topic, *one) for topic, *lists in found for one in zip(*lists, strict=True)) == mine
         assert (found is None) == (last is None)
+
+
+class _Listed(list[str]):
+    """A list that nobody reads as a whole."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all names are read")
+
+
+def test_names_of_members_that_are_not_in_a_batch_are_not_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = PartitionStates()
+    parts.names.groups, parts.names.topics, parts.names.members = {"g": 0}, {"t": 0}, {f"m-{at}": at for at in range(9)}
+    parts.keys = Keys.new(*(np.zeros(1, np.int64) for _ in range(3)))
+    monkeypatch.setattr(PartitionStates, "members", property(lambda self: _Listed(self.names.members)))
+    none, owner = np.zeros(3, np.int64), np.array([7, -1, 2])
+    rows = LagRows(none, none, owner, none, none, none, none, none, none, none, none > 0)
+    assert rows.batch(parts).column("owner").to_pylist() == ["m-7", None, "m-2"]

@@ -258,3 +258,30 @@ def test_the_numbers_of_a_group_of_100000_partitions_are_tried_a_few_times(monke
     loads = np.random.default_rng(1).integers(1, 1000, 100_000)
     assert least_members(loads, float(loads.max())) is not None
     assert len(tried) <= 60
+
+
+def test_the_work_for_a_group_does_not_grow_with_the_groups_of_its_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of all groups are listed once per call, and the partitions of all groups are not searched for those of one."""
+    listed: list[int] = []
+    real = vars(PartitionStates)["groups"].fget
+    monkeypatch.setattr(PartitionStates, "groups", property(lambda self: listed.append(1) or real(self)))
+    n, of = 20, {f"g-{at}": Sizing() for at in range(20)}
+    parts = PartitionStates()
+    parts.names.groups, parts.names.topics = {name: at for at, name in enumerate(of)}, {"t": 0}
+    parts.keys = Keys.new(np.arange(n), np.zeros(n, np.int64), np.zeros(n, np.int64))
+    instants, none = np.array([0, 60, 120]) * SECOND, np.zeros(n, np.int64)
+    for at in instants.tolist():
+        ends = none + at // SECOND
+        add_samples(of, parts, instants, Samples(np.arange(n), none + at, none, ends, none, none, none, ends))
+    assert len(listed) <= 2 * len(instants)
+    parts.keys = replace(parts.keys, group=parts.keys.group.view(_Unsearched))
+    assert [sizing_columns(one, parts, at, 1, 0.2)["production_per_second"] for at, one in enumerate(of.values())] == [1] * n
+
+
+class _Unsearched(np.ndarray):
+    """An array that nobody compares as a whole."""
+
+    def __eq__(self, other: object) -> Any:
+        raise AssertionError("all partitions are searched")
+
+    __hash__ = None  # type: ignore[assignment]

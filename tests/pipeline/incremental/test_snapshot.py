@@ -16,9 +16,11 @@ from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.new_samples import NewSamples
+from counterpoise.pipeline.incremental import snapshot
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState
 from counterpoise.pipeline.incremental.since_last import Update
-from counterpoise.pipeline.incremental.snapshot import recreated, watermark_of
+from counterpoise.pipeline.incremental.snapshot import files_of, recreated, watermark_of
+from counterpoise.pipeline.source import parquet_rows
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.wire.consumer_protocol import Partition
 
@@ -63,6 +65,29 @@ def test_all_is_known(
     ends = sampled(samples, tmp_path) if samples else EndsFile.empty()
     newest, before, expected = (None if one is None else one * SECOND for one in (newest, before, expected))
     assert watermark_of(ends, read, newest, before) == expected
+
+
+def test_requests_for_the_files_of_a_capture_are_not_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an object store each takes some milliseconds; an update of a capture of thousands of files made several for each."""
+    for name in ("a", "b", "c"):
+        for kind in ("records", "ends"):
+            (tmp_path / name / kind).mkdir(parents=True)
+            sampled(WITH_ENDS, tmp_path / name / kind)
+    records, ends = (tuple(map(str, sorted(tmp_path.glob(f"*/{kind}/*.parquet")))) for kind in ("records", "ends"))
+    asked: list[str] = []
+    real, footers = snapshot.file_infos, parquet_rows.parquet_footers
+    monkeypatch.setattr(snapshot, "file_infos", lambda place: asked.append(place) or real(place))
+    monkeypatch.setattr(parquet_rows, "parquet_footers", lambda files: asked.append("footers") or footers(files))
+    single = files_of(CaptureFiles(records=records, ends=ends))
+    assert list(single) == [*records, *ends]
+    asked.clear()
+    (tmp_path / "whole").mkdir()
+    for number, file in enumerate(records):
+        Path(file).rename(tmp_path / "whole" / f"{number}.parquet")
+    moved = tuple(str(tmp_path / "whole" / f"{number}.parquet") for number in range(3))
+    assert list(files_of(CaptureFiles(records=moved)).values()) == [single[file] for file in records]
+    NewSamples(moved)
+    assert asked == [str(tmp_path / "whole"), "footers"]
 
 
 @pytest.mark.parametrize(("new_id", "expected"), [("a", False), ("b", True)], ids=["the same topic", "another one"])

@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from counterpoise.clients.member_side import by_topic
 from counterpoise.pipeline.capture.group_poll import Committed, SeenGroup, SeenMember
 from counterpoise.wire.consumer_protocol import (
     Assignment,
     Partition,
     Subscription,
-    TopicPartitions,
     encode_assignment,
     encode_subscription,
-    grouped,
 )
 from counterpoise.wire.offsets_topic.keys import GroupKey, MemberKey, OffsetKey, RecordType, decode_key, encode_key
 from counterpoise.wire.offsets_topic.records import Record, decode_record, encode_value
@@ -160,7 +159,7 @@ def _generation(group: SeenGroup, generation: int) -> GroupMetadataValue:
 
 
 def _classic_member(member: SeenMember, subscription: bytes) -> GroupMember:
-    assignment = Assignment(tuple(_by_topic(member.assigned)), b"", _UNKNOWN_VERSION)
+    assignment = Assignment(by_topic(member.assigned), b"", _UNKNOWN_VERSION)
     return GroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
@@ -189,7 +188,7 @@ def _target(group: SeenGroup, topic_ids: Mapping[str, bytes]) -> dict[bytes, byt
         )
         held = [
             TopicPartitionIds(topic_id=topic_ids[topic], partitions=parts)
-            for topic, parts in _by_topic(member.assigned)
+            for topic, parts in by_topic(member.assigned)
             if topic in topic_ids
         ]
         for kind, value in (
@@ -198,7 +197,3 @@ def _target(group: SeenGroup, topic_ids: Mapping[str, bytes]) -> dict[bytes, byt
         ):
             records[encode_key(kind, MemberKey(group.group_id, member.member_id))] = encode_value(kind, value, 0)
     return records
-
-
-def _by_topic(partitions: Iterable[Partition]) -> list[TopicPartitions]:
-    return grouped((topic, (partition,)) for topic, partition in partitions)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import lgamma, log
+from math import log
 from typing import Any
 
 import numpy as np
@@ -295,6 +295,7 @@ def certainty(one: tuple[int, float], other: tuple[int, float]) -> float:
     if not total or not time or not other_time:
         return 0.0
     counts = np.arange(total + 1)
-    ways = lgamma(total + 1) - np.array([lgamma(k + 1) + lgamma(total - k + 1) for k in counts.tolist()])
+    factorial = np.cumsum(np.log(np.maximum(counts, 1)))  # its logarithm
+    ways = factorial[-1] - factorial - factorial[::-1]
     chance = np.exp(ways + counts * log(other_time / whole) + (total - counts) * log(time / whole))
     return round(max(1 - 2 * float(min(chance[: m + 1].sum(), chance[m:].sum())), 0.0), 4)

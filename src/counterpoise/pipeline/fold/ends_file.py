@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.errors import CaptureError
-from counterpoise.model.arrays import ranges
+from counterpoise.model.arrays import ranges, ranks_in_runs
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import last_at, run_starts, slices, widened
+from counterpoise.pipeline.arrays import first_of_runs, last_at, run_starts, slices, widened
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
@@ -85,8 +86,10 @@ class EndsFile:
         Otherwise only topics that were recreated within the window have an id: the newest one, which is wrong if the topic was
         recreated again after the window.
         """
-        spans = (span for file in files.ends for span in time_spans(file, "sampled_at"))
-        if files.topic_ids is None or until is None or not any(span is None or span[1] > until for span in spans):
+        if files.topic_ids is None or until is None:
+            return files.topic_ids
+        spans = chain.from_iterable(time_spans(files.ends, "sampled_at"))
+        if not any(span is None or span[1] > until for span in spans):
             return files.topic_ids
         lives = self.lives_of_topics()
         return {topic: one for topic, one in files.topic_ids.items() if lives.get(topic)}
@@ -232,8 +235,11 @@ class _SampleWriter:
             recreated.update((self._now.logs[one][0], at) for one, at in zip(log.tolist(), times, strict=True))
         places: set[tuple[int, int]] = set()
         time = self._rows[:, TIME]
+        logs_of: dict[str, list[int]] = {}
+        for number, (topic, _) in enumerate(self._now.logs if recreated else ()):
+            logs_of.setdefault(topic, []).append(number)
         for topic, at in sorted(recreated):
-            logs = np.array([number for number, log in enumerate(self._now.logs) if log[0] == topic], np.int64)
+            logs = np.array(logs_of[topic], np.int64)
             after = first[logs] + count[logs]
             low, high = (last_at(time, first[logs], after, np.full(len(logs), moment)) for moment in (at - 1, at))
             low = np.where(low < 0, first[logs] - 1, low)
@@ -251,17 +257,15 @@ def _with_lives(whole: EndsFile, recreated: list[tuple[int, int]]) -> EndsFile:
     log, at, number = (
         np.concatenate(pair) for pair in ((whole.life_log, new), (whole.life_at, zeros), (whole.life_number, zeros))
     )
-    more: list[tuple[int, int, int]] = []
-    last: dict[int, int] = {}
-    for one, place in recreated:
-        last[one] = last.get(one, int(number[log == one].max())) + 1
-        if place:
-            more.append((one, place, last[one]))
-        else:
-            number[log == one] = last[one]
-    lives = np.concatenate((np.stack((log, at, number), axis=1), np.array(more, np.int64).reshape(-1, 3)))
-    lives = lives[np.lexsort((lives[:, 1], lives[:, 0]))]
-    return replace(whole, life_log=lives[:, 0], life_at=lives[:, 1], life_number=lives[:, 2])
+    newest = np.zeros(len(known), np.int64)
+    np.maximum.at(newest, log, number)
+    again, place = np.array(recreated, np.int64).reshape(-1, 2).T
+    rank = ranks_in_runs(np.diff(np.append(run_starts(again), len(again))))
+    more = np.stack((again, place, newest[again] + 1 + rank))
+    lives = np.concatenate((np.stack((log, at, number)), more), axis=1)
+    lives = lives[:, np.lexsort(lives[::-1])]
+    last = np.append(first_of_runs(*lives[:2])[1:], True)[: lives.shape[1]]  # a life that begins at place 0 was counted twice
+    return replace(whole, **dict(zip(("life_log", "life_at", "life_number"), lives[:, last], strict=True)))
 
 
 def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> EndsFile:

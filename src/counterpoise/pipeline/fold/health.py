@@ -19,7 +19,7 @@ import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_rules import FEW, GROWS, HOUR, LEAST, RECORDS, SEVERAL, SHRINKS, WAITING
-from counterpoise.pipeline.fold.health_state import RULED, SHOWN, STATES, Points, Ruled, Shown, unknown
+from counterpoise.pipeline.fold.health_state import RULED, SHOWN, STATES, Points, Ruled, Shown, Trio, unknown
 from counterpoise.pipeline.fold.health_steps import Step
 from counterpoise.pipeline.fold.health_trend import CATCHING, FALLING, follow
 
@@ -66,7 +66,7 @@ def next_health(
     state = np.where((step.now[1] >= WAITING) & soon, LOSING_DATA, np.where(unowned, UNOWNED, state))
     begun = _begun(was, state, step, turn)
     other = state != was.state
-    shown.state[:], shown.detected[:] = state, np.where(other, step.time, was.detected)
+    shown.state[:], shown.detected[:] = state, np.where(other, step.now[3], was.detected)
     shown.begun[:] = np.where(other, begun, was.begun)
     shown.peak[:] = np.where(other, step.waiting, np.fmax(was.peak, step.waiting))
     found.moved[:, other & (state != LOSING_DATA)] = np.nan
@@ -75,14 +75,14 @@ def next_health(
     if len(anew):
         made[:, anew] = unknown(len(anew))[: len(made)]
         shown.state[anew] = np.where(step.now[2, anew] < 0, UNKNOWN, OK)
-        shown.detected[anew] = step.time[anew]
-        shown.begun[:, anew] = (step.now + step.behind)[:, anew]
+        shown.detected[anew] = step.now[3][anew]
+        shown.begun[:, anew] = step.now[:, anew]
         shown.peak[anew] = step.waiting[anew]
         begun[:, anew], other[anew] = step.before[:, anew], True
     return made, other & (was.state != UNKNOWN), begun
 
 
-def _usual(old: Points, step: Step) -> Points:
+def _usual(old: Trio, step: Step) -> Trio:
     """The usual values: the observed ones, limited to between `SHRINKS` and `GROWS` times the old ones."""
     new = np.minimum(np.maximum(step.changed, SHRINKS * old), GROWS * np.maximum(old, _UNITS))
     return np.where(step.progress > 0, np.where(np.isnan(old), step.changed, new), old)
@@ -110,7 +110,7 @@ def _left(was: Shown, rules: Ruled, found: Ruled, step: Step, behind: Bool, pati
     found.moved_by[:] = np.where(moved, step.moved, rules.moved_by)
     lasted, committed = found.moved[1] - found.moved[0], step.now[2]
     rate = np.where(lasted > 0, (step.start - found.moved[2]) / np.maximum(lasted, 1), 0)
-    rate -= np.fmax(committed - was.begun[2], 0) / np.maximum(step.time - was.begun[0], 1)
+    rate -= np.fmax(committed - was.begun[2], 0) / np.maximum(step.now[3] - was.begun[3], 1)
     reaches = behind & (rate > 0)
     left = np.where(reaches, np.maximum(committed - step.start, 0) / np.where(reaches, rate, 1) / _SECOND, np.nan)
     shown = (step.passed_over > 0) | (step.now[0] - step.last_progress[0] >= patience) | (was.state == LOSING_DATA)
@@ -118,14 +118,14 @@ def _left(was: Shown, rules: Ruled, found: Ruled, step: Step, behind: Bool, pati
 
 
 def _begun(was: Shown, state: Float, step: Step, turn: Points) -> Points:
-    """The points at which states begin and the ones before them end, by the wall clock.
+    """The points at which states begin and the ones before them end.
 
     Without progress a state lasts until the next progress; the others last until the lag turns.
     """
-    now, last_progress = step.now + step.behind, step.last_progress + step.behind
+    now, last_progress = step.now, step.last_progress
     was_without, is_without = was.state >= STOPPED, state >= STOPPED
-    continues = np.where(last_progress[0] > was.begun[0], last_progress, now)
-    begun = np.where(was_without, np.where(is_without, now, continues), np.where(is_without, last_progress, turn + step.behind))
-    begun = np.where((state == UNOWNED) & (was.state != LOSING_DATA), step.unread + step.behind, begun)
+    continues = np.where(last_progress[3] > was.begun[3], last_progress, now)
+    begun = np.where(was_without, np.where(is_without, now, continues), np.where(is_without, last_progress, turn))
+    begun = np.where((state == UNOWNED) & (was.state != LOSING_DATA), step.unread, begun)
     begun = np.where(state == LOSING_DATA, now, begun)
-    return np.where(begun[0] > was.begun[0], begun, was.begun)
+    return np.where(begun[3] > was.begun[3], begun, was.begun)

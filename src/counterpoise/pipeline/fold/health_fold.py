@@ -51,7 +51,7 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
     order, bounds = _by_rank(rows.key)
     rows, steps, owner, missed = rows.take(order), steps[:, order], owner[order], missed[order]
     was, now = np.empty((2, Shown.height, len(order)))
-    ends, end = np.zeros(len(order), np.bool_), np.empty((3, len(order)))
+    ends, end = np.zeros(len(order), np.bool_), np.empty((4, len(order)))
     for at in bounds:
         key = rows.key[at]
         known = matrix[: RULED.stop].take(key, 1)
@@ -59,18 +59,18 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
         matrix[: RULED.stop, key] = found
         was[:, at], now[:, at] = known[SHOWN], found[SHOWN]
     old, new, mine = Shown.of(was), Shown.of(now), group[rows.key]
-    some = np.flatnonzero(ends & (end[0] > old.begun[0]))
+    some = np.flatnonzero(ends & (end[3] > old.begun[3]))
     ended = [partition_rows(mine[some], rows.key[some], owner[some], Shown.of(was[:, some]), end[:, some], some < 0)]
     state = np.where(np.isnan(missed), old.state, 0)
     changed = (state != new.state) | ((owner != rows.owner) & (state > 0))
     events = [
-        _gone(mine, old.state, owner, Step.of(steps).before[0], missed),
-        _events(changed, rows.time, mine, state, new.state, owner, rows.owner, new.begun[0]),
+        _gone(mine, old.state, owner, Step.of(steps).before[3], missed),
+        _events(changed, rows.time, mine, state, new.state, owner, rows.owner, new.begun[3]),
     ]
     shown, of = Shown.of(matrix[SHOWN]), Seen.of(matrix[SEEN])
     missed = gone_at(of.seen, of.every, instants)
     missed[~(missed <= until)] = np.nan
-    some = np.flatnonzero((shown.state > 0) & ~np.isnan(missed) & (of.seen > shown.begun[0]))
+    some = np.flatnonzero((shown.state > 0) & ~np.isnan(missed) & (of.seen > shown.begun[3]))
     ended.append(_last_rows(group, matrix, some, is_open=False))
     events.append(_gone(group, shown.state, of.owner, of.seen, missed))
     shown.state[~np.isnan(missed)] = 0
@@ -118,7 +118,7 @@ def open_rows(parts: PartitionStates, instants: Int64) -> HealthRows:
 def _last_rows(group: Int64, matrix: Float, keys: Int64, *, is_open: bool) -> HealthRows:
     """The rows of partitions up to their last samples."""
     of = Seen.of(matrix[SEEN][:, keys])
-    end = np.stack((of.seen, np.maximum(of.end - of.committed, 0), of.committed))
+    end = np.stack((of.seen - of.skipped, np.maximum(of.end - of.committed, 0), of.committed, of.seen))
     return partition_rows(group[keys], keys, of.owner, Shown.of(matrix[SHOWN][:, keys]), end, np.full(len(keys), is_open))
 
 

@@ -16,7 +16,7 @@ from counterpoise.pipeline.schemas import COLUMNS
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.partitions import PartitionStates
 
-__all__ = ["GROUP", "HealthRows", "partition_rows"]
+__all__ = ["GROUP", "HealthRows", "named", "partition_rows"]
 
 _COLUMNS = COLUMNS["health"]
 _SCOPES = ("partition", "member", "group")
@@ -52,18 +52,18 @@ class HealthRows(Columns):
     def batch(self, parts: PartitionStates) -> pa.RecordBatch:
         """The rows with the columns of the table."""
         keys, names = parts.keys, parts.names
-        clients = [names.clients.get(member) for member in names.members]
+        owners = named(parts.members, np.maximum(self.member, self.owner)).to_pylist()
         topic, partition = (np.append(one, -1)[self.key] for one in (keys.topic, keys.partition))
         rates = {"produced_per_second": self.produced, "consumed_per_second": self.consumed, "seconds_left": self.left}
         columns = {
             "scope": pa.array(_SCOPES).take(pa.array(self.scope)),
             "state": pa.array(STATES).take(pa.array(self.state)),
-            "group_id": _named(parts.groups, self.group),
-            "topic": _named(parts.topics, topic),
+            "group_id": named(parts.groups, self.group),
+            "topic": named(parts.topics, topic),
             "partition": pa.array(partition.astype(np.int32), mask=self.key < 0),
-            "member_id": _named(parts.members, self.member),
-            "client_id": _named(clients, np.maximum(self.member, self.owner)),
-            "owner": _named(parts.members, self.owner),
+            "member_id": named(parts.members, self.member),
+            "client_id": pa.array([names.clients.get(one) for one in owners], pa.string()),
+            "owner": named(parts.members, self.owner),
             **{name: pa.array(getattr(self, name)).cast(_COLUMNS.field(name).type) for name in _AS_THEY_ARE},
             **{name: pa.array(one, mask=np.isnan(one)) for name, one in rates.items()},
         }
@@ -73,19 +73,22 @@ class HealthRows(Columns):
 _AS_THEY_ARE = ("since", "until", "detected", "open", "partitions", "lag_begin", "lag_end", "lag_peak")
 
 
-def _named(names: list[str] | list[str | None], codes: Int64) -> pa.Array:
-    return pa.array([*names, None], pa.string()).take(pa.array(np.where(codes < 0, len(names), codes)))
+def named(names: list[str], codes: Int64) -> pa.Array:
+    """The names of codes, null for -1. Only names that occur are converted: a bucket may have had a million members."""
+    used = np.bincount(codes + 1) > 0
+    listed = [names[code - 1] if code else None for code in np.flatnonzero(used).tolist()]
+    return pa.array(listed, pa.string()).take(pa.array(np.cumsum(used)[codes + 1] - 1))
 
 
 def partition_rows(group: Int64, key: Int64, owner: Float, of: Shown, end: Points, is_open: Bool) -> HealthRows:
     """The rows of partitions from the begin of their states to `end`, with the rates between the two."""
     n, none = len(key), np.full(len(key), -1)
-    seconds = (end[0] - of.begun[0]) / 1e6
+    seconds = (end[3] - of.begun[3]) / 1e6
     produced, consumed = (
         np.where(seconds > 0, np.maximum(more, 0) / np.maximum(seconds, 1e-6), np.nan)
         for more in (end[1] + end[2] - of.begun[1] - of.begun[2], end[2] - of.begun[2])
     )
-    floats = (of.state, of.begun[0], end[0], of.detected, of.begun[1], end[1], of.peak, owner)
+    floats = (of.state, of.begun[3], end[3], of.detected, of.begun[1], end[1], of.peak, owner)
     state, since, until, detected, lag_begin, lag_end, peak, owned = (one.astype(np.int64) for one in floats)
     scope, one = np.full(n, PARTITION), np.ones(n, np.int64)
     names, times = (scope, state, group, key, none, owned), (since, until, detected)

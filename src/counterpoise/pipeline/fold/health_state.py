@@ -12,19 +12,21 @@ import numpy as np
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_rules import RECENT
 
-__all__ = ["HEIGHT", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "Matrix", "Points", "Ruled", "Seen", "Shown", "unknown"]
+__all__ = ["HEIGHT", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "Matrix", "Points", "Ruled", "Seen", "Shown", "Trio", "unknown"]
 
 STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled", "unowned", "losing_data")
 """By code, worst last."""
 Points = Float
-"""float64 (3, n), one point per partition: time in microseconds, lag at that time, committed offset at that time."""
+"""float64 (4, n): one point per partition. Time on the clock of `health_steps`, lag, committed offset, time by the wall clock."""
+Trio = Float
+"""float64 (3, n): three values per partition."""
 Legs = Float
 """float64 (2, n): a value for the leg from the lowest lag up to now (a rise), and one for that from the highest lag (a fall)."""
 LegPoints = Float
-"""float64 (3, 2, n): a point for each leg."""
+"""float64 (4, 2, n): a point for each leg."""
 Intervals = Float
 """float64 (`RECENT`, n): the last intervals between samples, the newest first."""
-_SHAPES = {"Float": (), "Legs": (2,), "Points": (3,), "LegPoints": (3, 2), "Intervals": (RECENT,)}
+_SHAPES = {"Float": (), "Legs": (2,), "Points": (4,), "Trio": (3,), "LegPoints": (4, 2), "Intervals": (RECENT,)}
 
 
 class Matrix:
@@ -69,10 +71,10 @@ class Shown(Matrix):
 class Ruled(Matrix):
     """What rules remember from one sample to the next; times are on the clock of `health_steps`, nan: not known yet."""
 
-    # (3, n): Usual values: time until the next progress, records of a progress, change of the lag from one to the next
-    usual: Points
-    # (3, n): Of the log's start in this state: times of the first and of the last move, and where the first one went
-    moved: Points
+    # Usual values: time until the next progress, records of a progress, change of the lag from one to the next
+    usual: Trio
+    # Of the log's start in this state: times of the first and of the last move, and where the first one went
+    moved: Trio
     moved_by: Float  # Records that the last move deleted
     trend: Float  # `LEVEL`, `CATCHING` or `FALLING`
     mark: Points  # The last commit at which the lag went on rising or falling
@@ -85,7 +87,7 @@ class Ruled(Matrix):
 
 @dataclass(frozen=True)
 class Seen(Matrix):
-    """What is known of the last sample without any rule; times but `seen` are on the clock of `health_steps`."""
+    """What is known of the last sample without any rule; times but `seen` and `written_at` are on the clock of `health_steps`."""
 
     seen: Float  # Its time
     every: Intervals
@@ -95,6 +97,7 @@ class Seen(Matrix):
     end: Float
     committed: Float
     committed_at: Float
+    written_at: Float  # `committed_at` by the wall clock
     owner: Float
     owned_at: Float  # The first sample with this owner; -1: none
     busy_at: Float  # The last sample at which the owner was busy on some partition; -NEVER: none

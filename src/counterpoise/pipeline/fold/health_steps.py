@@ -1,7 +1,7 @@
 """What can be said of samples without any rule, of all samples of a slice at once: what changed since each partition's last one.
 
 Times are on a clock of each partition that stands still while its samples are missing: what happened then is not known, so that
-time counts for nothing. It is behind the wall clock by `Step.behind`.
+time counts for nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, first_of_runs
 from counterpoise.pipeline.fold.health_owners import Owners
 from counterpoise.pipeline.fold.health_rules import MANY, WAITING
-from counterpoise.pipeline.fold.health_state import Matrix, Points, Seen
+from counterpoise.pipeline.fold.health_state import Matrix, Points, Seen, Trio
 from counterpoise.pipeline.fold.log_ends import time_without_samples, usual_interval
 
 if TYPE_CHECKING:
@@ -30,12 +30,10 @@ class Step(Matrix):
 
     now: Points  # The sample
     commit: Points  # The newest commit
-    before: Points  # The sample before, by the wall clock
+    before: Points  # The sample before
     last_progress: Points  # The later of the last progress and the last sample without lag
     unread: Points  # The later of `last_progress` and the first sample without an owner
-    changed: Points  # (3, n): Newest observation for `Ruled.usual`: time, records and change of lag since the last progress
-    behind: Points  # (3, n): Added to a point, gives it by the wall clock
-    time: Float  # By the wall clock
+    changed: Trio  # Newest observation for `Ruled.usual`: time, records and change of lag since the last progress
     passed: Float  # Since the sample before
     start: Float  # The start of the log
     waiting: Float  # Records that wait
@@ -101,10 +99,11 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
     is_new, passed = fresh | (rows.committed_at > last), np.maximum(time - last - missing, 1.0)
     at_commit = np.where(fresh, clock, np.maximum(rows.committed_at - skipped, last_clock))
     committed_at = latest(is_new, at_commit, was.committed_at)
+    written_at = latest(is_new, np.where(fresh, time, rows.committed_at), was.written_at)
     # The end of the log at the newest commit is on the line between the two samples.
     reached = was_end + np.floor(np.clip((committed_at - last_clock) / passed, 0, 1) * (end - was_end))
     lag, commit_lag = np.maximum(end - committed, 0), np.maximum(np.where(fresh, end, reached) - committed, 0)
-    now, commit = np.stack((clock, lag, committed)), np.stack((committed_at, commit_lag, committed))
+    now, commit = np.stack((clock, lag, committed, time)), np.stack((committed_at, commit_lag, committed, written_at))
     waiting, progress = end - np.maximum(committed, start), fresh | (committed != was_committed)
     done = lag < WAITING
     last_progress = latest(done | progress, np.where(done, now, commit), was.last_progress)
@@ -121,16 +120,13 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
             np.abs(commit_lag - progress_before[1]),
         )
     )
-    zero = np.zeros(len(first))
     steps = Step.stacked(
         now=now,
         commit=commit,
-        before=np.stack((last, np.maximum(was_end - was_committed, 0), was_committed)),
+        before=np.stack((last_clock, np.maximum(was_end - was_committed, 0), was_committed, last)),
         last_progress=last_progress,
         unread=unread,
         changed=changed,
-        behind=np.stack((skipped, zero, zero)),
-        time=time,
         passed=passed,
         start=start,
         waiting=waiting,
@@ -153,6 +149,7 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
         end=end,
         committed=committed,
         committed_at=committed_at,
+        written_at=written_at,
         owner=owner,
         owned_at=owned_at,
         busy_at=busy_at,

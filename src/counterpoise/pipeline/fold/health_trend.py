@@ -37,7 +37,7 @@ def follow(
 ) -> Points:
     """Follow the lag from one sample to the next; returns the start of the trend where it has changed."""
     commit, progress = step.commit, step.progress > 0
-    at, lag, _ = commit
+    at, lag = commit[:2]
     value, half = _SIGNS * lag, threshold / 2
     # Two legs: from the lowest lag, and from the highest one, up to now.
     edge = np.where(progress, np.fmin(was.edge, value), was.edge)

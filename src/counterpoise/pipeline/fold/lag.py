@@ -12,6 +12,7 @@ import pyarrow as pa
 from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, last_at, slices
+from counterpoise.pipeline.fold.health_rows import named
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
 from counterpoise.pipeline.scan.aggregation import NEVER
@@ -61,15 +62,14 @@ class LagRows(Samples):
     def batch(self, parts: PartitionStates) -> pa.RecordBatch:
         """The rows with the columns of the table."""
         keys, at = parts.keys, self.key
-        owner = np.where(self.owner < 0, len(parts.members), self.owner)
         numbers = {"committed": self.committed, "log_start": self.start, "log_end": self.end, "lag": self.lag}
         columns = {
             **{name: pa.array(column, mask=column < 0) for name, column in {**numbers, "time_lag_ms": self.late}.items()},
-            "group_id": pa.array(parts.groups, pa.string()).take(pa.array(keys.group[at])),
-            "topic": pa.array(parts.topics, pa.string()).take(pa.array(keys.topic[at])),
+            "group_id": named(parts.groups, keys.group[at]),
+            "topic": named(parts.topics, keys.topic[at]),
             "partition": pa.array(keys.partition[at].astype(np.int32)),
             "at": pa.array(self.time).cast(pa.timestamp("us", tz="UTC")),
-            "owner": pa.array([*parts.members, None], pa.string()).take(pa.array(owner)),
+            "owner": named(parts.members, self.owner),
             "quality": pa.array(QUALITIES).take(pa.array(self.quality)),
             "clamped": pa.array(self.clamped),
         }

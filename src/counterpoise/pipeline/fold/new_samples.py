@@ -57,8 +57,7 @@ class NewSamples:
     def _select_row_groups(self) -> int | None:
         """Select the row groups that may have new samples; returns the time of the first sample."""
         firsts: list[int | None] = []
-        for file in self._files:
-            spans = time_spans(file, "sampled_at")
+        for file, spans in zip(self._files, time_spans(self._files, "sampled_at"), strict=True):
             firsts += [None if span is None else span[0] for span in spans]
             new = [at for at, span in enumerate(spans) if self._after is None or span is None or span[1] > self._after]
             self._groups += [(file, new)] if new else []

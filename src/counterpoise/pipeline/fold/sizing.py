@@ -123,8 +123,9 @@ def _add_capacity(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Wi
     rate = total * _SECOND / np.maximum(passed, length // 2)
     # A member that waits for records consumes no more than is produced; an offset that was set looks like more.
     group, sustained, seen = windows.group[first], np.where(waited, rate, 0.0), np.minimum(rate, produced * _SECOND / length)
+    names = parts.groups
     for begin, end in pairwise([*run_starts(group).tolist(), len(group)]):
-        mine = of[parts.groups[group[begin]]]
+        mine = of[names[group[begin]]]
         mine.sustained = max(mine.sustained, float(sustained[begin:end].max()))
         mine.seen = max(mine.seen, float(seen[begin:end].max()))
         mine.windows += int(waited[begin:end].sum())
@@ -185,7 +186,8 @@ def fullest(loads: Int64, members: int) -> int:
 def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int | None, headroom: float) -> dict[str, Any]:
     """Columns of `group_report`; empty without a window. `members`: those of the group now; `headroom`: 0.2 is a fifth."""
     of, keys, topics = replace(of), parts.keys, parts.topics  # its open period ends in the copy alone
-    mine = np.flatnonzero((keys.group == group) & (keys.window_at != -NEVER))
+    first, after = np.searchsorted(keys.group, (group, group + 1))
+    mine = first + np.flatnonzero(keys.window_at[first:after] != -NEVER)
     if of.open is None or not len(mine):
         return {}
     mine = np.array(sorted(mine.tolist(), key=lambda at: (topics[keys.topic[at]], keys.partition[at])), np.int64)

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.pipeline.schemas import PARTITION_LAG
-from counterpoise.pipeline.storage.files import parquet_footers, read_columns
+from counterpoise.pipeline.source.parquet_rows import time_spans
+from counterpoise.pipeline.storage.files import read_columns
 from counterpoise.pipeline.stored.manifest import Manifest
 from counterpoise.pipeline.stored.tables import NO_DAY, cluster_folder, day_folder
 
@@ -148,12 +149,8 @@ def _newest_lag(manifest: Manifest, cluster: str) -> pa.Table:
 
 def _last_files(files: Sequence[str]) -> list[str]:
     """The files of a day that have its last time, by their footers."""
-    ends: dict[str, datetime] = {}
-    for file, about in zip(files, parquet_footers(files), strict=True):
-        at = about.schema.names.index("at")
-        stats = [about.row_group(number).column(at).statistics for number in range(about.num_row_groups)]
-        if stats:
-            ends[file] = max(one.max for one in stats)
+    spans = zip(files, time_spans(files, "at"), strict=True)
+    ends = {file: max(one[1] for one in known if one is not None) for file, known in spans if known}
     return [file for file, end in ends.items() if end == max(ends.values())]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -56,7 +56,7 @@ class ModernFold(ProtocolFold):
         super().__init__()
         self._names: dict[str, str] = {}
         self.unfinished: dict[str, Any] | None = None  # the step that is not settled yet
-        self.unnamed: list[str] = []  # topic ids without a known name: steps have the id instead
+        self.unnamed: set[str] = set()  # topic ids without a known name: steps have the id instead
         restore(self, state)
 
     def _reset(self) -> None:
@@ -162,6 +162,8 @@ class ModernFold(ProtocolFold):
             return []
         if value["state"] == _STABLE[self._type]:
             self._reached[row["member_id"]] = value["member_epoch"]
+        if row["member_id"] in self._members:  # to the end: the search below meets one that has not reached the epoch first
+            self._members[row["member_id"]] = self._members.pop(row["member_id"])
         step = self.unfinished
         if step is None or any(self._reached.get(member, -1) < step["generation"] for member in self._members):
             return []
@@ -173,8 +175,8 @@ class ModernFold(ProtocolFold):
         topic_id: str | None = entry.get("topic_id")
         if topic_id is None:
             return str(entry.get("subtopology_id"))
-        if topic_id not in self._names and topic_id not in self.unnamed:
-            self.unnamed.append(topic_id)
+        if topic_id not in self._names:
+            self.unnamed.add(topic_id)
         return self._names.get(topic_id, topic_id)
 
     def _new_target(self, row: Row, value: Any) -> list[dict[str, Any]]:
@@ -311,7 +313,7 @@ _Subscribed: TypeAlias = tuple[Sequence[Row], Mapping[str, Sequence[str]]]
 
 
 def subscriptions(
-    members: Sequence[Row], held: Held, matched: Mapping[str, Sequence[str]], unnamed: Sequence[str]
+    members: Sequence[Row], held: Held, matched: Mapping[str, Sequence[str]], unnamed: Set[str]
 ) -> list[dict[str, Any]] | None:
     """Member id, instance id and topics of each member; None: a topic id has no known name.
 
@@ -355,6 +357,6 @@ def subscribed_throughout(before: _Subscribed, now: _Subscribed) -> set[str] | N
     return both[0] & both[1]
 
 
-def unknown_ids(held: Held, unnamed: Sequence[str]) -> list[str]:
+def unknown_ids(held: Held, unnamed: Set[str]) -> list[str]:
     """The topic ids of the target that are in `unnamed`, sorted."""
-    return sorted({entry["topic"] for entries in held.values() for entry in entries} & set(unnamed))
+    return sorted({entry["topic"] for entries in held.values() for entry in entries} & unnamed)

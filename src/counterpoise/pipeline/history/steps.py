@@ -81,7 +81,7 @@ class StepsFold:
         return {**folds, "deletion": self._deletion, "handover": self._handover}
 
     @property
-    def unnamed(self) -> list[str]:
+    def unnamed(self) -> set[str]:
         """Topic ids without a known name: steps have the id instead."""
         return self._modern.unnamed
 

@@ -17,7 +17,7 @@ from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["START_AGAIN", "ClusterState", "SavedState", "identity_of", "is_continued", "load_state"]
 
-_FORMAT = 22
+_FORMAT = 23
 """Increased when a field changes, also one of the states of groups."""
 START_AGAIN = "to audit from the start, give another --out"
 _FOLDER = ".state/saved/"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,17 @@ _DELAY = timedelta(seconds=60) // timedelta(microseconds=1)
 
 
 def files_of(files: CaptureFiles) -> dict[str, list[int]]:
-    """Files of records and samples: size, and time of the last change in nanoseconds."""
-    infos = {file: file_infos(file)[file] for file in (*files.records, *files.ends)}
-    return {file: [info.size, info.mtime_ns] for file, info in infos.items()}
+    """Files of records and samples: size, and time of the last change in nanoseconds. One request per folder with several."""
+    places, infos = (*files.records, *files.ends), dict[str, Any]()
+    for folder, inside in groupby(places, key=lambda file: file.rpartition("/")[0]):
+        first, *others = inside
+        infos |= file_infos(folder if others else first)
+    return {file: [infos[file].size, infos[file].mtime_ns] for file in places}
 
 
 def first_record(files: CaptureFiles) -> int | None:
     """The time of the earliest record, in microseconds, by the statistics of the files; None if a file has none."""
-    spans = [span for file in files.records for span in time_spans(file, "timestamp")]
+    spans = list(chain.from_iterable(time_spans(files.records, "timestamp")))
     known = [span[0] for span in spans if span is not None]
     return min(known, default=None) if len(known) == len(spans) else None
 

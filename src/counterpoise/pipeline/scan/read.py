@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, statistics_of, time_span
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, statistics_of, time_spans
 from counterpoise.pipeline.storage.files import parquet_footers
 
 __all__ = [
@@ -73,8 +73,8 @@ def splits_before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
     cut = []
     for split in splits:
         kept = []
-        for (file, groups), about in zip(split, parquet_footers([file for file, _ in split]), strict=True):
-            span = {at: time_span(about.row_group(at), "timestamp") for at in groups}
+        for (file, groups), spans in zip(split, time_spans([file for file, _ in split], "timestamp"), strict=True):
+            span = {at: spans[at] for at in groups}
             numbers = tuple(at for at, known in span.items() if known is None or known[0] < time)
             kept += [(file, numbers)] if numbers else []
         if kept:

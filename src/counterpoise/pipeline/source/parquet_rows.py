@@ -115,7 +115,6 @@ def time_span(group: Any, name: str) -> tuple[int, int] | None:
     return (first, last) if first >= _FIRST * 10**6 and last <= _LAST * 10**6 else None
 
 
-def time_spans(file: str, name: str) -> list[tuple[int, int] | None]:
-    """`time_span` of each row group of a file."""
-    about = parquet_footers([file])[0]
-    return [time_span(about.row_group(number), name) for number in range(about.num_row_groups)]
+def time_spans(files: Sequence[str], name: str) -> list[list[tuple[int, int] | None]]:
+    """For each file `time_span` of each of its row groups."""
+    return [[time_span(one.row_group(at), name) for at in range(one.num_row_groups)] for one in parquet_footers(files)]
