@@ -114,6 +114,19 @@ def test_steps_of_one_millisecond_are_two_steps() -> None:
     assert cut == whole
 
 
+def test_a_commit_long_after_the_first_steps_does_not_share_the_last_commit_before_them() -> None:
+    """A partition that is first committed, and then assigned, after the commits before the first step were counted."""
+
+    def step(time: int, *owners: int | None) -> Step:
+        return Step(time, "g", "rebalance", "eager", (*owners, None, None), (), False, False)
+
+    first = (Commit(1000, "g", 0, 1, None), *(step(at, 0, None) for at in (2000, 3000, 4000)))
+    later = (Commit(5000, "g", 1, 1, None), step(6000, 0, 0), step(7000, 0, 0), Commit(8000, "g", 1, 2, None))
+    history = History((*first, *later), None, None)
+    whole, cut = folded(history), folded(history, range(1, len(history.events)), saved=True)
+    assert cut.figures == whole.figures
+
+
 @pytest.mark.parametrize("later", [7, None], ids=["a newer commit", "a tombstone"])
 def test_a_step_between_two_samples_of_a_log_waits_for_the_second_one(later: int | None) -> None:
     """Another log is sampled before that, and something else is committed."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +17,9 @@ from counterpoise.pipeline.capture.sampler import Sample, sample_batch
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.incremental import snapshot
-from counterpoise.pipeline.incremental.snapshot import files_of, watermark_of
+from counterpoise.pipeline.incremental.saved import ClusterState, SavedState
+from counterpoise.pipeline.incremental.since_last import Update
+from counterpoise.pipeline.incremental.snapshot import files_of, recreated, watermark_of
 from counterpoise.pipeline.source import parquet_rows
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.wire.consumer_protocol import Partition
@@ -83,3 +88,16 @@ def test_requests_for_the_files_of_a_capture_are_not_one_after_the_other(tmp_pat
     assert list(files_of(CaptureFiles(records=moved)).values()) == [single[file] for file in records]
     NewSamples(moved)
     assert asked == [str(tmp_path / "whole"), "footers"]
+
+
+@pytest.mark.parametrize(("new_id", "expected"), [("a", False), ("b", True)], ids=["the same topic", "another one"])
+def test_a_topic_that_was_deleted_for_a_while_is_compared_by_its_last_id(tmp_path: Path, new_id: str, expected: bool) -> None:
+    """Its log does not show it if the new one is longer at the first sample."""
+    last, file = ClusterState(topics={"t": "a"}, lives={"t": 0}), tmp_path / "topics.json"
+    for ids in ({}, {"t": new_id}):
+        file.write_text(json.dumps({name: {"partitions": 1, "topic_id": one} for name, one in ids.items()}))
+        capture = SimpleNamespace(place=str(tmp_path), notes=(), faults=(), files=CaptureFiles(topics=str(file)))
+        job: Any = SimpleNamespace(captures={"c": capture}, scope=None, transaction=None)
+        before, last = last, Update(job, {}, SavedState({}, {"c": last}, [], {})).clusters["c"]
+        last.lives = {"t": 0}
+    assert recreated(before, last) == expected

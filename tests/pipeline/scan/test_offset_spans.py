@@ -33,16 +33,16 @@ def suspected(*parts: Places) -> list[int]:
 
 
 def test_what_rises_from_cut_to_cut_is_not_suspected() -> None:
-    """Records without a place, and those made from polls, stand nowhere."""
-    polled: Places = [(-1, 5), (-1, 5)]
-    assert suspected(RISING[:80], RISING[80:], [*polled, (0, 41)], polled) == []
+    """Records without a place stand nowhere; those made from polls are in the order of their offsets, too."""
+    assert suspected(RISING[:80], RISING[80:], [(-1, 45), (0, 41), (-1, 46)], [(-1, 47)]) == []
     assert suspected(RISING[80:], RISING[:80]) == []
-    assert listed([*polled, (None, 1), (3, 7), (2, 4), (3, 9)]) == [[2, 4, 4], [3, 7, 9]]
+    assert suspected([(-1, 5), (-1, 9)], [(-1, 7)]) == [-1]
+    assert listed([(None, 1), (3, 7), (2, 4), (-1, 8), (3, 9)]) == [[-1, 8, 8], [2, 4, 4], [3, 7, 9]]
 
 
 def test_another_order_is_suspected() -> None:
     mixed = [RISING[at] for at in np.random.default_rng(1).permutation(len(RISING))]
-    assert suspected(mixed[:50], mixed[50:]) == [0, 7, 40_000]
+    assert suspected(mixed[:50], mixed[50:]) == [-1, 0, 7, 40_000]
 
 
 @pytest.mark.parametrize(

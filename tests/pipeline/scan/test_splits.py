@@ -121,8 +121,8 @@ def test_folders_are_named_as_spark_names_them() -> None:
     assert day_folder("eu/west: 1%", "2026-11-21") == "cluster=eu%2Fwest%3A 1%25/date=2026-11-21"
 
 
-def test_before_a_begin_no_record_counts_and_no_row_group_is_opened(tmp_path: Path) -> None:
-    """All of a log partition that has no begin count, and none without a place in the log."""
+def test_before_a_begin_no_record_counts_and_only_its_last_one_is_read(tmp_path: Path) -> None:
+    """By the last one the capture is known again. All of a log partition that has no begin count, and none without a place."""
     places = [(partition, offset) for offset in range(40) for partition in (0, 1, 2)] + [(None, 5), (1, None)]
     rows = [{"partition": one, "offset": other} for one, other in places]
     file = tmp_path / "log.parquet"
@@ -138,10 +138,18 @@ def test_before_a_begin_no_record_counts_and_no_row_group_is_opened(tmp_path: Pa
     whole = [(one, other) for one, other in places if one is not None and other is not None]
     assert counted({}) == (places, [0, 1, 2, 3, 4], 122)
     assert counted({0: 20, 1: 35}) == ([one for one in whole if one[1] >= {0: 20, 1: 35, 2: 0}[one[0]]], [0, 1, 2, 3], 120)
-    begin = {0: 20, 1: 21, 2: 22}
+    begin = {0: 21, 1: 22, 2: 23}
     assert counted(begin) == ([one for one in whole if one[1] >= begin[one[0]]], [2, 3], 60)
     pq.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA), file, row_group_size=30, write_statistics=False)
     assert counted(begin)[1] == [0, 1, 2, 3, 4]
+
+
+def test_the_last_record_of_a_log_partition_without_new_ones_is_read_again(tmp_path: Path) -> None:
+    """Without it a file that was written anew looks as if it had lost records."""
+    rows = [{"partition": partition, "offset": offset} for partition in (0, 1) for offset in range(40)]
+    pq.write_table(pa.Table.from_pylist(rows, RAW_SCHEMA), tmp_path / "log.parquet", row_group_size=20)
+    planned, _ = plan_splits({"c": (str(tmp_path / "log.parquet"),)}, 1, {"c": {0: 40, 1: 30}})
+    assert [at for split in planned["c"] for _, groups in split for at in groups] == [1, 3]
 
 
 def test_a_record_without_an_offset_is_not_the_newest_of_its_key() -> None:

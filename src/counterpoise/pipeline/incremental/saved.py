@@ -36,7 +36,7 @@ class ClusterState:
     begin: int | None = None
     end: int | None = None
     watermark: int | None = None  # Rows of `partition_lag` up to then are final (`snapshot.watermark_of`)
-    topics: dict[str, str] = field(default_factory=dict)  # Topic -> its id
+    topics: dict[str, str] = field(default_factory=dict)  # Topic -> its last known id
     lives: dict[str, int] = field(default_factory=dict)  # Topic with samples -> how often samples show that it was recreated
     notes: list[str] = field(default_factory=list)  # The notes of the capture
     names: dict[str, str] = field(default_factory=dict)  # Topic id -> topic, by commits

@@ -39,17 +39,17 @@ class Update:
     def __init__(self, job: Job, options: Mapping[str, Any], saved: SavedState | None) -> None:
         self._captures, self._scope, self._transaction = job.captures, job.scope, job.transaction
         self._job, self._options, self.saved = job, options, saved
-        # The states for the next audit; complete after `add_scanned`.
+        self._last = {name: ClusterState() if saved is None else saved.clusters[name] for name in self._captures}
+        # The states for the next audit; complete after `add_scanned`. A topic that was deleted keeps its last id.
         self.clusters = {
             name: ClusterState(
                 identity=identity_of(one.place),
                 notes=[*one.notes, *one.faults],
                 files=files_of(one.files),
-                topics=dict(one.files.topic_ids or {}),
+                topics={**self._last[name].topics, **(one.files.topic_ids or {})},
             )
             for name, one in self._captures.items()
         }
-        self._last = {name: ClusterState() if saved is None else saved.clusters[name] for name in self._captures}
 
     def from_scratch(self) -> Update:
         """The same without a saved state: all records are read."""

@@ -46,7 +46,7 @@ def groups_of_topics(batches: Iterable[pa.RecordBatch], topics: Sequence[str]) -
             rows = plain(batch.take(pa.array(group_records))).to_pylist()
             pairs = list(_topics_of(rows))
             groups.update(group for group, _ in pairs)
-            matching.update(group for group, topic in pairs if fits.match(topic))
+            matching.update(group for group, used in pairs if any(map(fits.match, used)))
         if keys.full:
             matching |= _committing(keys, fits)
             groups.update(keys.groups)
@@ -62,18 +62,17 @@ def _committing(keys: KeyDictionary, fits: re.Pattern[str]) -> set[str]:
     return {groups[code] for code in np.unique(keys.group[matches[keys.topic]]).tolist() if code >= 0}
 
 
-def _topics_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a group and a topic that one of its members subscribes to, from raw group records."""
+def _topics_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the group of each raw group record, and the topics to which members subscribe by this record."""
     for raw in rows:
         record = decode_record(raw["key"], raw["value"])
         row = generation_row(raw, record)
         if row is not None:
-            yield from ((row["group_id"], topic) for member in row["members"] for topic in member["topics"] or ())
-        elif (other := modern_row(raw, record)) is not None and other["value"]:
-            value = other["value"]
-            listed = value.get("subscribed_topic_names") or ()
+            yield row["group_id"], [topic for member in row["members"] for topic in member["topics"] or ()]
+        elif (other := modern_row(raw, record)) is not None:
+            value = other["value"] or {}
             matched = (value.get("topics") or ()) if other["record_type"] == _PATTERN else ()
-            yield from ((other["group_id"], topic) for topic in (*listed, *matched))
+            yield other["group_id"], [*(value.get("subscribed_topic_names") or ()), *matched]
 
 
 def _fits(patterns: Sequence[str]) -> re.Pattern[str]:

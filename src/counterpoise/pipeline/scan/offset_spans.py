@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.pipeline.arrays import first_of_runs, last_of_runs
-from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["Flush", "OffsetSpans", "chunk_starts", "overlapping"]
 
@@ -23,10 +22,9 @@ class OffsetSpans:
     mixed: set[int] = field(default_factory=set)  # Log partitions whose offsets do not rise from record to record
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add the next records, in O(n). Records without a place in the log, and records made from polls, are ignored."""
+        """Add the next records, in O(n). Records without a place in the log are ignored."""
         placed = pa.table(batch.select(["partition", "offset"])).drop_null()
-        read = placed["partition"].to_numpy() != POLLED
-        partition, offset = (column.to_numpy()[read] for column in placed.columns)
+        partition, offset = (column.to_numpy() for column in placed.columns)
         if not len(partition):
             return
         few = partition.min() >= 0 and partition.max() <= np.iinfo(np.int16).max

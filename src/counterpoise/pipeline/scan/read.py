@@ -83,13 +83,13 @@ def splits_before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
 
 
 def _is_before(about: Any, at: int, begin: Mapping[int, int]) -> bool:
-    """Whether all records of a row group are before `begin`, by its statistics."""
+    """Whether all records of a row group are before `begin` - 1, by its statistics: `ScanSpec.begin` needs the record there."""
     group = about.row_group(at)
     partition, offset = statistics_of(group, "partition"), statistics_of(group, "offset")
     if not begin or partition is None or offset is None:
         return False
     possible = range(partition.min, partition.max + 1)
-    return len(possible) <= _MOST_PARTITIONS and all(offset.max < begin.get(one, 0) for one in possible)
+    return len(possible) <= _MOST_PARTITIONS and all(offset.max < begin.get(one, 0) - 1 for one in possible)
 
 
 RAW = tuple(RAW_TYPES)
