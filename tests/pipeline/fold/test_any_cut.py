@@ -120,7 +120,7 @@ def test_a_commit_long_after_the_first_steps_does_not_share_the_last_commit_befo
     def step(time: int, *owners: int | None) -> Step:
         return Step(time, "g", "rebalance", "eager", (*owners, None, None), (), False, False)
 
-    first = (Commit(1000, "g", 0, 1, None), *(step(at, 0, None) for at in (2000, 3000, 4000)))
+    first = (Commit(1000, "g", 0, 1, None), step(2000, 0, None), step(3000, 0, None), step(4000, 0, None))
     later = (Commit(5000, "g", 1, 1, None), step(6000, 0, 0), step(7000, 0, 0), Commit(8000, "g", 1, 2, None))
     history = History((*first, *later), None, None)
     whole, cut = folded(history), folded(history, range(1, len(history.events)), saved=True)

@@ -73,7 +73,7 @@ def followed(spark: SparkSession, audited: Audited, tmp_path_factory: pytest.Tem
             for at in range(16):
                 capture.grow(0.6 + 0.3 * at / 15)
             capture.merge()
-            end = dict(capture.grow(1.0))
+            end = capture.grow(1.0)
             wait(lambda: reached(out) == end and first.status.updates == number(out))
         rebalances = comparable_rows(out, "rebalances")
         again = Follow(spark, sources, out, trigger=0.2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,7 +40,7 @@ class Growing:
         for name in ("topics.json", "aborted_offsets.json"):
             shutil.copy(SHOP / name, folder / name)
 
-    def grow(self, share: float) -> Mapping[str, int]:
+    def grow(self, share: float) -> dict[int, int]:
         """Add to the capture until so much of the recording (by records) is there; returns the position in each log partition.
 
         Samples come first: whoever has read up to these positions has all of them.
@@ -53,7 +52,7 @@ class Growing:
         self._positions |= {row["partition"]: row["offset_max"] + 1 for row in ends}
         self._ends.append(_within(self._samples, "sampled_at", first, last).to_batches(), {})
         self._records.append(records.to_batches(), {OFFSETS_TOPIC: dict(self._positions)})
-        return self._positions
+        return dict(self._positions)
 
     def merge(self) -> None:
         """Make one file of many, as a capture does now and then: a new folder, and the link to it."""

@@ -140,7 +140,7 @@ def test_followed_to_an_object_store(spark: SparkSession, tmp_path: Path, s3: st
     follow = Follow(spark, {"default": tmp_path / "capture"}, out, trigger=0.2, report_every=1e9, strategies=("sticky",))
     with configured(spark, ONE_PARTITION), running(follow):
         wait(lambda: follow.status.updates == 1)
-        end = dict(capture.grow(0.3))
+        end = capture.grow(0.3)
         wait(lambda: reached(out) == end and follow.status.updates == number(out))
     whole = audit(spark, tmp_path / "capture", tmp_path / "whole", strategies=("sticky",)).out
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []

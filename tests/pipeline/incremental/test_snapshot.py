@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from counterpoise.pipeline.incremental.since_last import Update
 from counterpoise.pipeline.incremental.snapshot import files_of, recreated, watermark_of
 from counterpoise.pipeline.source import parquet_rows
 from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.storage.files import file_infos, parquet_footers
 from counterpoise.wire.consumer_protocol import Partition
 
 SECOND = 1_000_000
@@ -75,9 +76,17 @@ def test_requests_for_the_files_of_a_capture_are_not_one_after_the_other(tmp_pat
             sampled(WITH_ENDS, tmp_path / name / kind)
     records, ends = (tuple(map(str, sorted(tmp_path.glob(f"*/{kind}/*.parquet")))) for kind in ("records", "ends"))
     asked: list[str] = []
-    real, footers = snapshot.file_infos, parquet_rows.parquet_footers
-    monkeypatch.setattr(snapshot, "file_infos", lambda place: asked.append(place) or real(place))
-    monkeypatch.setattr(parquet_rows, "parquet_footers", lambda files: asked.append("footers") or footers(files))
+
+    def listed(place: str) -> Any:
+        asked.append(place)
+        return file_infos(place)
+
+    def footers(files: Sequence[str]) -> Any:
+        asked.append("footers")
+        return parquet_footers(files)
+
+    monkeypatch.setattr(snapshot, "file_infos", listed)
+    monkeypatch.setattr(parquet_rows, "parquet_footers", footers)
     single = files_of(CaptureFiles(records=records, ends=ends))
     assert list(single) == [*records, *ends]
     asked.clear()
