@@ -134,6 +134,7 @@ def test_of_an_update_that_failed_the_cause_is_said(words: str, cause: str) -> N
     assert cause_of(words) == cause
 
 
+@pytest.mark.long  # --since last to an object store: incremental/test_since_last_of.py
 def test_followed_to_an_object_store(spark: SparkSession, tmp_path: Path, s3: str) -> None:
     out, capture = f"{s3}/out", Growing(tmp_path / "capture")
     capture.grow(0.1)
