@@ -181,6 +181,7 @@ def test_an_error_of_the_recording_at_its_stop_is_reported(
 
 
 @pytest.mark.spark
+@pytest.mark.long  # in process: tests/pipeline/test_gateway.py and tests/pipeline/follow/test_follow.py
 def test_it_ends_if_its_jvm_is_killed_long_before_the_next_update(tmp_path: Path) -> None:
     log, options = tmp_path / "log", ("--follow", "--trigger", "3600", "--strategies", "sticky")
     with started(log, "audit", SMALL, "--out", tmp_path / "out", *options) as process:

@@ -309,6 +309,7 @@ def test_the_rolling_upgrade_of_the_examples_runs(broker: Broker) -> None:
     assert protocols == sorted(protocols, key=["range", "cooperative-sticky"].index)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kinds", "former", "wanted"),
     [

@@ -87,8 +87,11 @@ def grow(folder: Path, table: pa.Table, keep: Any, number: int) -> None:
 
 @pytest.mark.parametrize(
     ("hours", "equal"),
-    [((-1, -1), (*BY_RECORDS, "partition_lag")), ((-1, 0), (*BY_RECORDS, "partition_lag")), ((24 * 365, 0), BY_RECORDS)],
-    ids=["set back", "back for a while", "a year ahead for a while"],
+    [
+        pytest.param((-1, -1), (*BY_RECORDS, "partition_lag"), id="set back", marks=pytest.mark.long),
+        pytest.param((-1, 0), (*BY_RECORDS, "partition_lag"), id="back for a while"),
+        pytest.param((24 * 365, 0), BY_RECORDS, id="a year ahead for a while"),
+    ],
 )
 def test_an_update_loses_nothing_if_clocks_of_brokers_jump(
     spark: SparkSession, tmp_path: Path, hours: Sequence[int], equal: Sequence[str]

@@ -104,11 +104,14 @@ def test_a_leader_that_waits_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_leader_that_believes_what_eager_members_remember_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eager members beside cooperative ones claim what they have given up: nobody revokes it, so it waits for ever."""
+    """Eager members beside cooperative ones claim what they have given up: nobody revokes it, so it waits for ever.
+
+    It takes one history of hundreds; 447 is the first.
+    """
     claims = Statement.claims
     remembered: Callable[[Statement, str], Any] = lambda said, _native: claims(said, "eager")  # noqa: E731
     monkeypatch.setattr(Statement, "claims", remembered)
-    assert "not settled" in first_fault("sticky-first", range(500))
+    assert "not settled" in first_fault("sticky-first", range(440, 500))
 
 
 def test_a_planner_that_is_not_sticky_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
