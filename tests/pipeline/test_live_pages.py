@@ -64,7 +64,7 @@ EXPECTED = {  # By the beginning of a command: what it prints, or writes into th
     r"counterpoise audit (history (?!--follow)|dump\.txt)": (r"(?s)1 group made \d+ rebalance.* 4 of them commits; 0 unreadable"),
     "counterpoise audit (shop --anon|examples/shop)": "30 groups made 125 rebalances",
     "counterpoise audit (captures/prod|s3:)": "4 groups made 27 rebalances",
-    "counterpoise audit captures/east captures/west": "groups made",
+    "counterpoise audit captures/east captures/west": "11 groups made 45 rebalances",
     "counterpoise audit shop --group": "2 groups made 9 rebalances",
     "counterpoise synthesize": "20,019 records, 2 groups, 20 rebalances in fleet",
     "counterpoise audit fleet": "2 groups made 20 rebalances",
