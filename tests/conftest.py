@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.java import java_home
+from tests.java import QUICK, java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,10 +60,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ServersOnOne
 
 # A shared machine stalls for seconds: no deadlines, and a slow draw is no failure.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("dev", _COMMON, max_examples=50)
-settings.register_profile("ci", _COMMON, max_examples=50, derandomize=True)
+settings.register_profile("dev", _COMMON, max_examples=30)
+settings.register_profile("ci", _COMMON, max_examples=30, derandomize=True)
 settings.register_profile("long", _COMMON, max_examples=5_000)
 settings.load_profile(os.environ.get("COUNTERPOISE_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of single tests and cases that only the long profile runs; whole files: the folders' conftest.py."""
+    config.addinivalue_line("markers", "long: only with COUNTERPOISE_PROFILE=long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked `long`, unless the profile is."""
+    if os.environ.get("COUNTERPOISE_PROFILE") != "long":
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session")
@@ -88,9 +101,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "2g")
-        # Short jobs: the JVM's second compiler never pays off, and costs half of the time.
-        .config("spark.driver.extraJavaOptions", "-Xss4m -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC")
-        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.driver.extraJavaOptions", " ".join(("-Xss4m", "-XX:ReservedCodeCacheSize=256m", *QUICK)))
+        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")

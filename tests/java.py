@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["java_home", "jdk_home"]
+__all__ = ["QUICK", "java_home", "jdk_home"]
+
+QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+"""For JVMs that live for seconds: the second compiler never pays off, and verifying classes is a fifth of a start."""
 
 FINDER = Path(__file__).resolve().parent.parent / "scripts" / "find_java.sh"
 

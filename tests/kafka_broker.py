@@ -22,14 +22,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.java import java_home
+from tests.java import QUICK, java_home
 
 __all__ = ["Broker", "broker", "free_ports", "own_broker"]
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBS = ROOT / ".kafka" / "libs"
 SETTINGS = ROOT / "tests" / "kafka"
-HEAP = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+HEAP = ("-Xms256m", "-Xmx1g", *QUICK)
 # ApiVersions, version 0: length 15, key 18, version 0, correlation 7, client id "test", no body.
 ASK_VERSIONS = bytes.fromhex("0000000e 0012 0000 00000007 0004 74657374")
 START_WITHIN_S = 180.0

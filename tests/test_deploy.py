@@ -7,6 +7,7 @@ import runpy
 import shlex
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,10 @@ from counterpoise._version import __version__
 from counterpoise.cli.app import app
 from counterpoise.pipeline.findings import RULES
 from counterpoise.pipeline.findings.policy import read_policy
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.stored.catalog import Catalog
+from tests.pipeline.conftest import rows_of
+from tests.pipeline.stored import targets
 
 DEPLOY = Path(__file__).parents[1] / "examples" / "deploy"
 CAPTURE = Path(__file__).parent / "data" / "recorded" / "kip848"
@@ -119,6 +124,7 @@ def test_the_dag_has_one_task_with_the_names_of_both_airflows(airflow: int, monk
 def test_the_databricks_script_audits_into_a_catalog(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Each table of the catalog has the rows of the folder."""
     spark.sql("CREATE DATABASE IF NOT EXISTS deployed")
     script = runpy.run_path(str(DEPLOY / "databricks" / "audit.py"), run_name="script")
     bundle = yaml.safe_load((DEPLOY / "databricks" / "databricks.yml").read_text())
@@ -126,6 +132,11 @@ def test_the_databricks_script_audits_into_a_catalog(
     assert (DEPLOY / "databricks" / task["spark_python_task"]["python_file"]).exists()
     assert len(task["spark_python_task"]["parameters"]) == 3
     script["main"](str(CAPTURE), str(tmp_path / "out"), "spark_catalog.deployed")
+    for name in TABLES:
+        found = targets.read(spark, name, Catalog("deployed", "audit_"))
+        columns = ["cluster", next(one for one in ("group_id", "log_offset", "rank") if one in found.columns)]
+        there = Counter(tuple(row) for row in found.select(*columns).collect())
+        assert there == Counter(tuple(row[column] for column in columns) for row in rows_of(tmp_path / "out", name)), name
     assert spark.table("deployed.audit_rebalances").count() > 0
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
     assert f"{tmp_path}/out/report.html" in capsys.readouterr().out

@@ -63,9 +63,9 @@ def test_without_lag_only_counts_matter() -> None:
 
 
 @pytest.mark.parametrize("scope", ["topic", "total"])
-def test_five_thousand_random_groups_follow_the_rule(scope: str) -> None:
+def test_random_groups_follow_the_rule(scope: str) -> None:
     rng = np.random.default_rng(5337)
-    for number in range(5000):
+    for number in range(500):
         problem = random_group(rng)
         assert assign_by_lag(problem, scope=scope).tolist() == transcription(problem, scope), f"group {number}"
 

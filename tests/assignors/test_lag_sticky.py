@@ -120,9 +120,9 @@ def test_planning_again_within_a_band_changes_nothing_once_the_limit_is_met(prob
         assert lag_sticky(problem.replace(previous_owner=owner), counts=2).tolist() == owner.tolist()
 
 
-def test_two_hundred_larger_groups_get_valid_owners_balanced_counts_and_fixed_points() -> None:
+def test_larger_groups_get_valid_owners_balanced_counts_and_fixed_points() -> None:
     rng = np.random.default_rng(7)
-    for number in range(200):
+    for number in range(100):
         problem = random_problem(rng, capacities=number % 2 == 0)
         problem = problem.replace(lag=rng.lognormal(5, 2, problem.n_partitions).astype(np.int64))
         owner = lag_sticky(problem)
@@ -178,7 +178,7 @@ def test_with_free_counts_drifting_lags_move_at_most_135_percent_of_the_proven_m
     problem = group(subscriptions, 10, 400, 50, rng, lag=rng.lognormal(10, 1, 4000).astype(np.int64))
     owner, by_rule = lag_sticky(problem, tolerance=0.02, counts=4000), assignor("lag")(problem)
     moves = needed = moves_by_rule = 0
-    for _ in range(12):
+    for _ in range(6):
         assert problem.lag is not None
         problem = problem.replace(previous_owner=owner, lag=(problem.lag * rng.uniform(0.8, 1.2, 4000)).astype(np.int64))
         owner, before = lag_sticky(problem, tolerance=0.02, counts=4000), owner
@@ -190,7 +190,7 @@ def test_with_free_counts_drifting_lags_move_at_most_135_percent_of_the_proven_m
         moves_by_rule += int(np.count_nonzero(by_rule != rule_before))
     assert needed > 0
     assert moves <= 1.35 * needed
-    assert moves_by_rule > 0.5 * 12 * 4000
+    assert moves_by_rule > 0.5 * 6 * 4000
 
 
 def drift(problem: Problem, rng: np.random.Generator, rebalances: int, **options: Any) -> Iterator[tuple[Problem, Int32]]:
@@ -231,7 +231,7 @@ def test_in_a_long_history_no_rebalance_moves_the_whole_group(
     """
     rng = np.random.default_rng(seed)
     lag = rng.lognormal(10, 1, 10 * size).astype(np.int64)
-    for problem, owner in drift(group(subscriptions, 10, size, 100, rng, lag=lag), rng, 20, **options):
+    for problem, owner in drift(group(subscriptions, 10, size, 100, rng, lag=lag), rng, 10, **options):
         report = lag_report(problem, owner, counts=None if options else "balanced")
         assert report.gap <= 0.02 + 1e-4
         assert report.moves < 100
@@ -241,19 +241,19 @@ def test_in_a_long_history_no_rebalance_moves_the_whole_group(
 def test_with_balanced_counts_drifting_lags_move_at_most_135_percent_of_the_proven_minimum(subscriptions: str) -> None:
     rng = np.random.default_rng(51)
     problem = group(subscriptions, 20, 400, 80, rng, lag=rng.lognormal(10, 1, 8000).astype(np.int64))
-    moves, needed, owners = drifted(problem, rng, 6)
+    moves, needed, owners = drifted(problem, rng, 3)
     assert all(np.bincount(owner).tolist() == [100] * 80 for owner in owners)
     assert needed > 0
     assert moves <= 1.35 * needed
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-def test_no_plan_of_300_small_groups_needs_fewer_moves_than_the_minimum(monkeypatch: pytest.MonkeyPatch, fixed: bool) -> None:
+def test_no_plan_of_small_groups_needs_fewer_moves_than_the_minimum(monkeypatch: pytest.MonkeyPatch, fixed: bool) -> None:
     """Every plan within the limit, tried; with balanced counts every balanced one, whoever has a partition more in it."""
     monkeypatch.setattr(lag_both_ends, "_LEVELS", (0.3, 0.6, 1, 2))
     rng = np.random.default_rng(52)
     tight = uneven = 0
-    for number in range(300):
+    for number in range(120):
         n_members = int(rng.integers(2, 5))
         sets = [sorted(rng.choice(n_members, int(rng.integers(1, n_members + 1)), replace=False).tolist()) for _ in range(2)]
         heavy = rng.random() < 0.6
@@ -272,8 +272,8 @@ def test_no_plan_of_300_small_groups_needs_fewer_moves_than_the_minimum(monkeypa
             assert least <= fewest, f"group {number}"
             tight += least == fewest > 0
             uneven += len(set(np.bincount(owner, minlength=n_members).tolist())) > 1 and least > 0
-    assert tight > 60
-    assert uneven > 20
+    assert tight > 20
+    assert uneven > 8
 
 
 def test_a_heavy_partition_is_not_counted_as_one_move_where_it_cannot_go_for_one() -> None:

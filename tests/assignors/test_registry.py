@@ -97,4 +97,4 @@ def test_a_built_in_strategy_keeps_what_any_strategy_must_and_what_it_promises(n
     exact = (
         ["balanced", "sticky", "idempotent"] if name in ("sticky", "cooperative-sticky", "constrained-cooperative-sticky") else []
     )
-    check_strategy(strategy(name), laws=exact, groups=60)
+    check_strategy(strategy(name), laws=exact, groups=30)

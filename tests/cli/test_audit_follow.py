@@ -24,6 +24,8 @@ from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.stored.catalog import Catalog
 
+SMALL = SHOP.parents[1] / "tests" / "data" / "recorded" / "kip848"
+
 
 @pytest.mark.parametrize(
     ("options", "words"),
@@ -118,19 +120,14 @@ def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-def test_it_is_stopped_while_spark_starts_and_while_it_follows(tmp_path: Path) -> None:
+def test_it_is_stopped_while_spark_starts(tmp_path: Path) -> None:
+    """While it follows: tests/pipeline/test_live_pages.py."""
     log = tmp_path / "log"
-    options = ["audit", SHOP, "--follow", "--out", tmp_path / "out", "--strategies", "sticky"]
-    with started(log, *options) as process:
+    with started(log, "audit", SHOP, "--follow", "--out", tmp_path / "out") as process:
         wait(lambda: any(map(is_jvm, family(process.pid))), process)
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 0
-    assert "following: " not in log.read_text()
-    with started(log, *options) as process:
-        wait(lambda: "following: " in log.read_text(), process)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0
-    assert "Traceback" not in log.read_text()
+    assert [words for words in ("following: ", "Traceback") if words in log.read_text()] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -184,11 +181,12 @@ def test_an_error_of_the_recording_at_its_stop_is_reported(
 
 
 @pytest.mark.spark
+@pytest.mark.long  # in process: tests/pipeline/test_gateway.py and tests/pipeline/follow/test_follow.py
 def test_it_ends_if_its_jvm_is_killed_long_before_the_next_update(tmp_path: Path) -> None:
     log, options = tmp_path / "log", ("--follow", "--trigger", "3600", "--strategies", "sticky")
-    with started(log, "audit", SHOP, "--out", tmp_path / "out", *options) as process:
+    with started(log, "audit", SMALL, "--out", tmp_path / "out", *options) as process:
         wait(lambda: "following: " in log.read_text(), process)
         os.kill(next(filter(is_jvm, family(process.pid))), signal.SIGKILL)
         assert process.wait(120) == 3
-    ends = f"{SHOP}: an update has failed (Spark's JVM has ended); start again, nothing is lost"
+    ends = f"{SMALL}: an update has failed (Spark's JVM has ended); start again, nothing is lost"
     assert log.read_text().splitlines()[-1] == f"counterpoise: {ends}"

@@ -70,6 +70,7 @@ def test_it_shows_the_tasks_of_a_running_spark_job(spark: SparkSession, tmp_path
         for number, words in enumerate(("0 of 4 tasks", "1 of 4 tasks, ", "2 of 4 tasks, ", "3 of 4 tasks, ")):
             while words not in (text := shown(bar)):
                 assert job.is_alive(), text
+                time.sleep(0.05)
             Path(names[number]).write_text("go")
         job.join()
         assert "tasks" not in shown(bar)

@@ -9,14 +9,15 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tests.java import jdk_home
+from tests.java import QUICK, jdk_home
 from tests.kafka_broker import LIBS, SETTINGS, Broker
 
 __all__ = ["JAVA_ASSIGNORS", "Fleet", "fleet"]
@@ -37,6 +38,15 @@ LIBRDKAFKA_ASSIGNORS = {
     "RangeAssignor": "range",
     "RoundRobinAssignor": "roundrobin",
 }
+
+
+@cache
+def _java_member() -> tempfile.TemporaryDirectory[str]:
+    """The folder of the compiled Java member: compiling it at every start costs more than starting it."""
+    folder = tempfile.TemporaryDirectory()
+    compiler = [str(Path(jdk_home()) / "bin" / "javac"), "-J-XX:TieredStopAtLevel=1", "-cp", f"{LIBS}/*", "-d", folder.name]
+    subprocess.run([*compiler, str(PROGRAMS / "Member.java")], check=True)
+    return folder
 
 
 class Fleet:
@@ -98,10 +108,10 @@ class Fleet:
     def _java(self, name: str, assignors: list[str], topics: list[str], config: dict[str, str]) -> list[str]:
         instance = config.get("group_instance_id")
         return [
-            *(str(Path(jdk_home()) / "bin" / "java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *(str(Path(jdk_home()) / "bin" / "java"), "-Xmx256m", *QUICK),
             f"-Dlog4j2.configurationFile={SETTINGS / 'log4j2.properties'}",
             *([f"-Dclient.rack={config['client_rack']}"] if "client_rack" in config else []),
-            *("-cp", f"{LIBS}/*", str(PROGRAMS / "Member.java"), self.broker.bootstrap, self.group, name, ",".join(topics)),
+            *("-cp", f"{_java_member().name}:{LIBS}/*", "Member", self.broker.bootstrap, self.group, name, ",".join(topics)),
             *(",".join(JAVA_ASSIGNORS[each] for each in assignors), str(self.session_ms), str(self.journals[name])),
             *([instance] if instance else []),
         ]

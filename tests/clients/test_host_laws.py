@@ -17,8 +17,8 @@ from tests.clients.rounds import STRATEGIES, play
 ROOT = Path(__file__).resolve().parent.parent.parent
 OLDEST = ROOT / ".oldest"
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
-NEWEST_SEEDS = 2_000 if LONG else 30
-OLDEST_GROUPS = 10_000 if LONG else 60
+NEWEST_SEEDS = 2_000 if LONG else 15
+OLDEST_GROUPS = 10_000 if LONG else 30
 
 
 def play_all(host: str, strategy: str, seeds: int) -> None:
@@ -62,19 +62,19 @@ def test_groups_of_the_oldest_versions_obey_the_laws(version: str, host: str) ->
 def test_a_member_that_claims_nothing_while_it_owns_is_found_out(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_python._KafkaPythonAssignor, "_held", lambda _: ())
     with pytest.raises(AssertionError, match="while it holds"):
-        play_all("kafka_python", strategy, 30)
+        play_all("kafka_python", strategy, NEWEST_SEEDS)
 
 
 def test_a_member_that_still_claims_what_it_has_lost_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_python._KafkaPythonAssignor, "_held", lambda self: self._member.assigned)
     with pytest.raises(AssertionError, match="while it holds"):
-        play_all("kafka_python", "cooperative-sticky", 30)
+        play_all("kafka_python", "cooperative-sticky", NEWEST_SEEDS)
 
 
 def test_an_eager_member_that_claims_under_cooperative_sticky_leaves_partitions_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiokafka._AioKafkaAssignor, "_held", lambda self: self._member.assigned)
     with pytest.raises(AssertionError, match="while it holds"):
-        play_all("aiokafka", "cooperative-sticky", 30)
+        play_all("aiokafka", "cooperative-sticky", NEWEST_SEEDS)
 
 
 def test_a_leader_that_forgets_claims_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_a_leader_that_forgets_claims_is_found_out(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(aiokafka._AioKafkaAssignor, "on_assignment", forgetful)
     with pytest.raises(AssertionError, match="the leader does not know"):
-        play_all("aiokafka", "sticky", 60)
+        play_all("aiokafka", "sticky", NEWEST_SEEDS)
 
 
 def test_a_join_that_outlasts_a_poll_is_not_forgotten() -> None:

@@ -93,7 +93,14 @@ def test_the_command_shows_who_holds_the_lag_and_what_would_help(live: Broker) -
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("words", [[], ["--verbose"], ["--members", "--verbose"]], ids=["offsets", "verbose", "members"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param([], id="offsets"),
+        pytest.param(["--verbose"], id="verbose", marks=pytest.mark.long),
+        pytest.param(["--members", "--verbose"], id="members"),
+    ],
+)
 def test_the_text_of_kafkas_own_tool_gives_the_same_group(live: Broker, words: list[str]) -> None:
     command = [java_home() + "/bin/java", "-cp", f"{LIBS}/*", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"]
     asked = ["--bootstrap-server", live.bootstrap, "--describe", "--group", GROUP, *words]

@@ -13,6 +13,7 @@ from tests.kafka_broker import Broker
 
 
 @pytest.mark.kafka
+@pytest.mark.long  # in process, against the host itself: test_kafka_python_joining.py
 def test_kept_partitions_are_read_while_a_round_waits_for_a_member_that_sleeps(broker: Broker, tmp_path: Path) -> None:
     """The round lasts until the sleeper's session ends. Without counterpoise's part nobody would read anything meanwhile."""
     line = next(

@@ -116,8 +116,9 @@ def test_the_first_version_that_cooperates_shares_a_group_with_java(broker: Brok
         plans_are_kept_and_optimal(members, history)
 
 
-STATIC = [("kafka_python", "StickyAssignor", "two"), ("aiokafka", "StickyAssignor", "two")]
+STATIC = [("kafka_python", "StickyAssignor", "two")]
 STATIC_LONG = [
+    ("aiokafka", "StickyAssignor", "two"),
     ("kafka_python", "CooperativeStickyAssignor", "two"),
     ("kafka_python", "CooperativeStickyAssignor", "one"),
     ("kafka_python", "StickyAssignor", "one"),
@@ -159,7 +160,7 @@ def test_a_pattern_takes_in_a_topic_that_comes_later(broker: Broker, tmp_path: P
 
 @pytest.mark.parametrize(
     ("strategy", "foreign"),
-    [("StickyAssignor", "java"), ("CooperativeStickyAssignor", "confluent")] + [("CooperativeStickyAssignor", "java")] * LONG,
+    [("StickyAssignor", "java")] + [("CooperativeStickyAssignor", "confluent"), ("CooperativeStickyAssignor", "java")] * LONG,
 )
 def test_a_weight_counts_with_our_leader_and_is_harmless_to_others(
     broker: Broker, tmp_path: Path, strategy: str, foreign: str
@@ -230,10 +231,10 @@ def test_a_librdkafka_leader_assigns_what_is_gone_until_ours_lead(broker: Broker
         plans_are_kept_and_optimal(members, history)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("strategy", "others"),
-    [("StickyAssignor", ["kafka_python", "aiokafka"]), ("CooperativeStickyAssignor", ["kafka_python", "confluent"])] * LONG
-    or [("CooperativeStickyAssignor", ["kafka_python"])],
+    [("StickyAssignor", ["kafka_python", "aiokafka"]), ("CooperativeStickyAssignor", ["kafka_python", "confluent"])],
 )
 def test_when_a_smaller_topic_ends_a_java_leader_ours_take_over(
     broker: Broker, tmp_path: Path, strategy: str, others: list[str]
@@ -268,8 +269,8 @@ def test_when_a_smaller_topic_ends_a_java_leader_ours_take_over(
 
 @pytest.mark.parametrize(
     ("strategy", "first"),
-    [("RangeAssignor", "kafka_python"), ("RoundRobinAssignor", "aiokafka")]
-    + [("RangeAssignor", "java"), ("RangeAssignor", "confluent")] * LONG,
+    [("RangeAssignor", "kafka_python")]
+    + [("RoundRobinAssignor", "aiokafka"), ("RangeAssignor", "java"), ("RangeAssignor", "confluent")] * LONG,
 )
 def test_range_and_roundrobin_mix_with_every_library(broker: Broker, tmp_path: Path, strategy: str, first: str) -> None:
     topic = topic_of(broker, 8)
@@ -308,15 +309,15 @@ def test_the_rolling_upgrade_of_the_examples_runs(broker: Broker) -> None:
     assert protocols == sorted(protocols, key=["range", "cooperative-sticky"].index)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kinds", "former", "wanted"),
-    [(["kafka_python", "java"], "RangeAssignor", "CooperativeStickyAssignor")]
-    + [
+    [
+        (["kafka_python", "java"], "RangeAssignor", "CooperativeStickyAssignor"),
         (["aiokafka", "java"], "RangeAssignor", "StickyAssignor"),
         (["kafka_python", "aiokafka"], "RangeAssignor", "ConstrainedCooperativeStickyAssignor"),
         (["kafka_python", "kafka_python"], "CooperativeStickyAssignor", "ConstrainedCooperativeStickyAssignor"),
-    ]
-    * LONG,
+    ],
 )
 def test_two_bounces_take_a_mixed_group_to_another_strategy(
     broker: Broker, tmp_path: Path, kinds: list[str], former: str, wanted: str

@@ -21,7 +21,7 @@ from tests.solver.oracle import optimum
 from tests.strategies import feasible_owner, problem_of, problems, random_problem, subscribers_of
 
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
-CASES = 20_000 if LONG else 800
+CASES = 20_000 if LONG else 240
 
 
 def applied(problem: Problem, owner: Int32, violation: Violation) -> Int32:

@@ -59,7 +59,7 @@ def piece(folder: Path, share: float, *, commits: bool, named: bool) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.parametrize("commits", [pytest.param(True, marks=pytest.mark.long), False])
 def test_pieces_give_the_same_epochs(spark: SparkSession, tmp_path: Path, *, commits: bool) -> None:
     """Cut while the group that moves over is under KIP-848; where names come with the last piece, groups are made again."""
     out, unknown = tmp_path / "out", {}

@@ -83,6 +83,16 @@ def test_an_interrupt_while_the_jvm_starts_comes_when_it_can_be_ended(
     assert [record.msg for record in caplog.records] == ["anything else"]
 
 
+def test_a_jvm_has_ended_if_its_process_has_and_one_that_others_started_never_has() -> None:
+    jvm = subprocess.Popen(["sleep", "600"])
+    gateways = SimpleNamespace(proc=jvm), SimpleNamespace()
+    sessions: list[Any] = [SimpleNamespace(sparkContext=SimpleNamespace(_gateway=one)) for one in gateways]
+    assert [gateway.jvm_ended(session) for session in sessions] == [False, False]
+    jvm.kill()
+    jvm.wait()
+    assert [gateway.jvm_ended(session) for session in sessions] == [True, False]
+
+
 def test_where_there_is_no_java_one_line_says_what_to_do(tmp_path: Path) -> None:
     words = [
         sys.executable,

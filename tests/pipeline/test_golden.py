@@ -54,11 +54,10 @@ CASES: Mapping[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 """Case -> which captures are audited, and what else is asked for."""
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 QUICK = [
-    *(("path", case) for case in ("plain", "topics")),
+    *(("path", case) for case in ("plain", "topics", "hashed")),
     ("--since last, five cuts", "window"),
     ("pattern *", "reset"),
     ("DataFrame", "unsampled"),
-    ("--since last, five cuts", "hashed"),
     ("--follow", "reset"),
 ]
 """Each way and each case; an object store has a test of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import numpy as np
@@ -15,6 +16,10 @@ from counterpoise.model.problem import Int32, Problem
 from counterpoise.model.withhold import after_round, withhold
 from counterpoise.snapshot.names import Assignment
 from tests.planning.vectors import cases, group_of, kept, loads
+
+LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
+EACH = 1 if LONG else 4
+"""Of so many cases of Java one is judged."""
 
 
 def java_owner(group: Group, assignment: Assignment) -> Int32 | None:
@@ -35,7 +40,7 @@ def judge(problem: Problem, ours: Int32, theirs: Int32) -> str:
 @pytest.mark.parametrize("name", ["sticky", "broker-uniform"])
 def test_never_worse_than_java_and_proven(name: str) -> None:
     seen: Counter[str] = Counter()
-    for case in cases(name):
+    for case in cases(name)[::EACH]:
         group = group_of(case)
         plan = assign(group, "sticky")
         assert verify(group, plan) == [], case["id"]
@@ -47,12 +52,12 @@ def test_never_worse_than_java_and_proven(name: str) -> None:
         "sticky": {"same": 1250, "keeps more": 134, "better balanced": 22, "Java has no valid plan": 94},
         "broker-uniform": {"same": 660, "keeps more": 22, "better balanced": 12, "Java has no valid plan": 56},
     }[name]
-    assert dict(seen) == expected
+    assert (dict(seen) == expected) if LONG else (seen.keys() == expected.keys())
 
 
 def test_cooperative_rounds_reach_at_least_javas_balance_and_keep_at_least_as_much() -> None:
     seen: Counter[str] = Counter()
-    for case in cases("cooperative-sticky"):
+    for case in cases("cooperative-sticky")[::EACH]:
         group = group_of(case)
         problem = group.problem()
         plan = assign(group, "cooperative-sticky")
@@ -68,4 +73,5 @@ def test_cooperative_rounds_reach_at_least_javas_balance_and_keep_at_least_as_mu
         outcome = judge(problem, second, theirs) if theirs is not None else "Java has no valid plan"
         assert outcome not in {"WORSE balanced", "KEEPS LESS"}, case["id"]
         seen[outcome] += 1
-    assert dict(seen) == {"same": 1295, "keeps more": 112, "better balanced": 16, "Java has no valid plan": 77}
+    expected = {"same": 1295, "keeps more": 112, "better balanced": 16, "Java has no valid plan": 77}
+    assert (dict(seen) == expected) if LONG else (seen.keys() == expected.keys())

@@ -23,7 +23,7 @@ from counterpoise.simulation.outcome import Outcome
 from tests.simulation.histories import history
 
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
-CHUNK, CHUNKS = 25, 400 if LONG else 6
+CHUNK, CHUNKS = 25, 400 if LONG else 3
 STRATEGIES = strategies()
 OPTIMAL = {"sticky", "cooperative-sticky", "constrained-cooperative-sticky"}
 
@@ -74,7 +74,7 @@ def rounds_too_many(outcome: Outcome, *, eager: bool) -> list[str]:
 def test_random_histories_keep_every_promise(chunk: int) -> None:
     seeds = range(chunk * CHUNK, (chunk + 1) * CHUNK)
     sys.stdout.write(f"seeds {seeds.start} to {seeds.stop - 1}\n")
-    chosen = STRATEGIES if LONG or chunk < 2 else ("sticky", "cooperative-sticky")
+    chosen = STRATEGIES if LONG or chunk < 1 else ("sticky", "cooperative-sticky")
     assert [fault for seed in seeds for strategy in chosen for fault in faults(seed, strategy)] == []
 
 
@@ -104,11 +104,14 @@ def test_a_leader_that_waits_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_leader_that_believes_what_eager_members_remember_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eager members beside cooperative ones claim what they have given up: nobody revokes it, so it waits for ever."""
+    """Eager members beside cooperative ones claim what they have given up: nobody revokes it, so it waits for ever.
+
+    It takes one history of hundreds; 447 is the first.
+    """
     claims = Statement.claims
     remembered: Callable[[Statement, str], Any] = lambda said, _native: claims(said, "eager")  # noqa: E731
     monkeypatch.setattr(Statement, "claims", remembered)
-    assert "not settled" in first_fault("sticky-first", range(500))
+    assert "not settled" in first_fault("sticky-first", range(440, 500))
 
 
 def test_a_planner_that_is_not_sticky_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

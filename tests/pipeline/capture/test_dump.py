@@ -27,7 +27,7 @@ from counterpoise.pipeline.capture.backup.segments import from_segments
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.history.steps import steps_of_group
 from counterpoise.pipeline.source.layout import read_capture
-from tests.java import java_home
+from tests.java import QUICK, java_home
 from tests.kafka_broker import LIBS, SETTINGS, Broker
 from tests.pipeline.capture.test_segments import varint
 from tests.pipeline.capture.traffic import commit, open_transaction, transact
@@ -61,7 +61,7 @@ def both(tmp_path: Path, text: Path, segments: Path) -> tuple[DumpCounts, list[d
 
 def decoder(*segments: Path) -> str:
     """What the tool of the test broker's version prints."""
-    java = [str(Path(java_home()) / "bin" / "java"), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    java = [str(Path(java_home()) / "bin" / "java"), "-Xmx512m", *QUICK]
     logging = f"-Dlog4j2.configurationFile={SETTINGS / 'log4j2.properties'}"
     tool = [*java, logging, "-cp", f"{LIBS}/*", "org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder"]
     done = subprocess.run([*tool, "--files", ",".join(map(str, segments))], capture_output=True, text=True, check=True)

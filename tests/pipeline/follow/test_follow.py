@@ -134,6 +134,7 @@ def test_of_an_update_that_failed_the_cause_is_said(words: str, cause: str) -> N
     assert cause_of(words) == cause
 
 
+@pytest.mark.long  # --since last to an object store: incremental/test_since_last_of.py
 def test_followed_to_an_object_store(spark: SparkSession, tmp_path: Path, s3: str) -> None:
     out, capture = f"{s3}/out", Growing(tmp_path / "capture")
     capture.grow(0.1)
@@ -190,6 +191,7 @@ def test_whatever_an_update_raises_if_the_jvm_has_ended_the_exit_code_is_3(
 def test_that_the_jvm_has_ended_is_noticed_even_if_an_idle_update_uses_up_the_trigger(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert hasattr(spark.sparkContext._gateway, "proc"), "jvm_ended looks at it"
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda _: True)
     follow = Follow(spark, {"default": SHOP}, tmp_path / "out", trigger=0.0)
     with pytest.raises(OSError, match="Spark's JVM has ended"):

@@ -18,8 +18,9 @@ from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline import audit as auditing
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.incremental.saved import identity_of
+from counterpoise.pipeline.session import configured
 from tests.pipeline.conftest import SHOP, rows_of
-from tests.pipeline.incremental.conftest import Pieces
+from tests.pipeline.incremental.conftest import ONE_PARTITION, Pieces
 from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, cut, plain, rows_by_number, saved_in, until
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def test_only_new_records_are_decoded(spark: SparkSession, tmp_path: Path) -> No
     first: dict[int, int] = {}
     for share in (0.1, 0.2):
         cut(folder, until(share, "timestamp"), until(share, "sampled_at"))
-        last = audit(spark, {"default": folder}, out, strategies=["sticky"], since_last=True)
+        with configured(spark, ONE_PARTITION):
+            last = audit(spark, {"default": folder}, out, strategies=["sticky"], since_last=True)
         saved = saved_in(out)
         assert saved is not None
         positions = saved.clusters["default"].positions
