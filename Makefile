@@ -30,7 +30,7 @@ test: lint $(KAFKA) $(OLDEST) ## what every change must pass: lint, types, impor
 	@# Side by side: live groups mostly wait; what shares an audit or a Spark session stays on one worker (tests/conftest.py).
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 4 --dist loadscope
 
-test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) $(PROMETHEUS) ## all tests, with a hundred times the generated cases, live groups under every fault, a Spark cluster, Connect, catalogs, Prometheus (hours; the seed of a failure is printed)
+test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) $(PROMETHEUS) ## all tests, with many times the generated cases, live groups under every fault, a Spark cluster, Connect, catalogs, Prometheus (hours; the seed of a failure is printed)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
 
 test-versions: $(READY) ## the core's tests on Python 3.12 to 3.14 with the newest packages, and on 3.11 with the oldest that are allowed (interpreters from PATH, else from Maven Central)
