@@ -100,7 +100,7 @@ def test_only_the_partitions_asked_for_become_intervals():
     assert found.counts(4).tolist() == [1, 1, 2, 0]
 
 
-def test_partitions_that_changed_hands_most_are_drawn_and_the_rest_is_counted():
+def test_partitions_that_changed_hands_most_are_drawn():
     assert pick(np.array([1, 1, 1, 5]), rows=2, segments=100) == [0, 3]
 
 

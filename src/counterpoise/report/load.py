@@ -129,8 +129,11 @@ class Audit:
         sums = sums.sort_by([("group", "ascending"), ("at", "ascending")])
         at, total = _micros(sums.column("at")), sums.column("lag_sum_sum").to_numpy().astype(np.int64)
         bounds = np.searchsorted(sums.column("group").to_numpy(), np.arange(len(groups) + 1)).tolist()
-        parts_of = zip(groups, bounds[:-1], bounds[1:], strict=True)
-        return {name: LagSeries(at[a:b], total[a:b], now[name].owners) for name, a, b in parts_of if a < b}
+        series = {}
+        for name, begin, end in zip(groups, bounds[:-1], bounds[1:], strict=True):
+            if begin < end:
+                series[name] = LagSeries(at[begin:end], total[begin:end], now[name].owners)
+        return series
 
     def lags_now(self) -> dict[str, LagNow]:
         """The known lag of each group at the last sample of its cluster; two passes over the table."""

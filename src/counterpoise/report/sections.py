@@ -106,9 +106,11 @@ class Sections:
 
     def _cells(self, groups: list[Row], steps: int) -> Ints:
         """Partitions times steps of each group; of its steps the last `steps` count."""
-        known = (self.rhythm.get(str(group["group_id"])) for group in groups)
-        of_step = (group["partitions_now"] or 1 for group in groups)
-        return np.array([1 + (min(of[1].size, steps) * n if of else 0) for of, n in zip(known, of_step, strict=True)], np.int64)
+        cells = np.ones(len(groups), np.int64)
+        for at, group in enumerate(groups):
+            if known := self.rhythm.get(str(group["group_id"])):
+                cells[at] += min(known[1].size, steps) * (group["partitions_now"] or 1)
+        return cells
 
 
 def packed(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -94,9 +95,22 @@ def test_requests_for_the_files_of_a_capture_are_not_one_after_the_other(tmp_pat
     for number, file in enumerate(records):
         Path(file).rename(tmp_path / "whole" / f"{number}.parquet")
     moved = tuple(str(tmp_path / "whole" / f"{number}.parquet") for number in range(3))
+    monkeypatch.setattr(snapshot, "is_local", lambda _: False)
     assert list(files_of(CaptureFiles(records=moved)).values()) == [single[file] for file in records]
     NewSamples(moved)
     assert asked == [str(tmp_path / "whole"), "footers"]
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_what_is_beside_the_files_of_a_capture_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, local: bool
+) -> None:
+    """The folder of a capture may hold the output of its audits, or anything else; a name in it need not be UTF-8."""
+    files = CaptureFiles(records=(str(tmp_path / "records.parquet"),), ends=(str(tmp_path / "ends.parquet"),))
+    for place in (*files.records, *files.ends, tmp_path / os.fsdecode(b"\xff")):
+        Path(place).touch()
+    monkeypatch.setattr(snapshot, "is_local", lambda _: local)
+    assert list(files_of(files)) == [*files.records, *files.ends]
 
 
 @pytest.mark.parametrize(("new_id", "expected"), [("a", False), ("b", True)], ids=["the same topic", "another one"])

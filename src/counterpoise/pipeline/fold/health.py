@@ -19,7 +19,20 @@ import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_rules import FEW, GROWS, HOUR, LEAST, RECORDS, SEVERAL, SHRINKS, WAITING
-from counterpoise.pipeline.fold.health_state import RULED, SHOWN, STATES, Points, Ruled, Shown, Trio, unknown
+from counterpoise.pipeline.fold.health_state import (
+    CLOCK,
+    LAG,
+    OFFSET,
+    RULED,
+    SHOWN,
+    STATES,
+    WALL,
+    Points,
+    Ruled,
+    Shown,
+    Trio,
+    unknown,
+)
 from counterpoise.pipeline.fold.health_steps import Step
 from counterpoise.pipeline.fold.health_trend import CATCHING, FALLING, follow
 
@@ -48,25 +61,26 @@ def next_health(
     threshold = np.fmax(FEW * usual[2], RECORDS)
     waits = step.waiting >= WAITING
     stays, stood = waits & ~(step.progress > 0), (was.state >= STOPPED) & (was.state <= STALLED)
-    commits = (step.commit[0] > step.last_progress[0]) & (step.now[0] - step.commit[0] < patience)
-    late = waits & _is_overdue(step, (step.now[1] < usual[1]) & ~commits, threshold, patience)
+    commits = (step.commit[CLOCK] > step.last_progress[CLOCK]) & (step.now[CLOCK] - step.commit[CLOCK] < patience)
+    late = waits & _is_overdue(step, (step.now[LAG] < usual[1]) & ~commits, threshold, patience)
     # Its owner has not stopped, but is not done with other partitions: it was busy after this one made progress.
-    busy = (step.now[0] - step.busy_at < np.fmin(SEVERAL * patience, HOUR)) & (step.busy_at > step.last_progress[0] + step.passed)
+    lately = step.now[CLOCK] - step.busy_at < np.fmin(SEVERAL * patience, HOUR)
+    busy = lately & (step.busy_at > step.last_progress[CLOCK] + step.passed)
     starves = late & busy & (was.state < STOPPED)
     resumed = (step.progress > 0) & (stood | (was.state == UNOWNED))
     turn = follow(rules, found, step, starves, resumed, threshold, patience)
     stuck = (late & ~starves) | (stays & stood)
-    unowned = (step.unowned > 0) & waits & ((step.now[0] - step.unread[0] >= least) | (stays & (was.state == UNOWNED)))
+    unowned = (step.unowned > 0) & waits & ((step.now[CLOCK] - step.unread[CLOCK] >= least) | (stays & (was.state == UNOWNED)))
     behind = stuck | unowned | (found.trend == FALLING) | (was.state == LOSING_DATA)
     shown.left[:] = _left(was, rules, found, step, behind, patience)
     state = np.where(found.trend == FALLING, FALLING_BEHIND, np.where(found.trend == CATCHING, CATCHING_UP, OK))
     state = np.where(stuck, np.where(commits, STALLED, STOPPED), state)
-    soon, distance = shown.left * _SECOND < np.where(was.state == LOSING_DATA, FEW, 1) * HOUR, step.now[2] - step.start
+    soon, distance = shown.left * _SECOND < np.where(was.state == LOSING_DATA, FEW, 1) * HOUR, step.now[OFFSET] - step.start
     soon |= (was.state == LOSING_DATA) & (distance < np.fmin(found.moved_by, step.waiting))
-    state = np.where((step.now[1] >= WAITING) & soon, LOSING_DATA, np.where(unowned, UNOWNED, state))
+    state = np.where((step.now[LAG] >= WAITING) & soon, LOSING_DATA, np.where(unowned, UNOWNED, state))
     begun = _begun(was, state, step, turn)
     other = state != was.state
-    shown.state[:], shown.detected[:] = state, np.where(other, step.now[3], was.detected)
+    shown.state[:], shown.detected[:] = state, np.where(other, step.now[WALL], was.detected)
     shown.begun[:] = np.where(other, begun, was.begun)
     shown.peak[:] = np.where(other, step.waiting, np.fmax(was.peak, step.waiting))
     found.moved[:, other & (state != LOSING_DATA)] = np.nan
@@ -74,8 +88,8 @@ def next_health(
     anew = np.flatnonzero((step.fresh > 0) | (step.set_back > threshold))
     if len(anew):
         made[:, anew] = unknown(len(anew))[: len(made)]
-        shown.state[anew] = np.where(step.now[2, anew] < 0, UNKNOWN, OK)
-        shown.detected[anew] = step.now[3][anew]
+        shown.state[anew] = np.where(step.now[OFFSET, anew] < 0, UNKNOWN, OK)
+        shown.detected[anew] = step.now[WALL][anew]
         shown.begun[:, anew] = step.now[:, anew]
         shown.peak[anew] = step.waiting[anew]
         begun[:, anew], other[anew] = step.before[:, anew], True
@@ -90,11 +104,11 @@ def _usual(old: Trio, step: Step) -> Trio:
 
 def _is_overdue(step: Step, few: Bool, threshold: Float, patience: Float) -> Bool:
     """Whether records have waited for longer than usual since the last progress; `few`: fewer than are committed at once."""
-    records, last = step.now[1], step.last_progress
-    slack = np.where(few, SEVERAL, 1) * np.where(step.now[0] - step.owned_at < patience, SEVERAL, 1)
+    records, last = step.now[LAG], step.last_progress
+    slack = np.where(few, SEVERAL, 1) * np.where(step.now[CLOCK] - step.owned_at < patience, SEVERAL, 1)
     # Offsets that no consumer commits past, as those of an aborted transaction, do not become more while nothing is produced.
-    more = (records - last[1] >= WAITING) | (last[1] > threshold)
-    return np.asarray(more & (step.now[0] - last[0] >= patience * slack))
+    more = (records - last[LAG] >= WAITING) | (last[LAG] > threshold)
+    return np.asarray(more & (step.now[CLOCK] - last[CLOCK] >= patience * slack))
 
 
 def _left(was: Shown, rules: Ruled, found: Ruled, step: Step, behind: Bool, patience: Float) -> Float:
@@ -104,16 +118,16 @@ def _left(was: Shown, rules: Ruled, found: Ruled, step: Step, behind: Bool, pati
     before that start, or if no progress is committed for the patience. The start of the log moves by whole segments: its rate is
     that from the first move to the last one in this state.
     """
-    at, moved = (step.now[0], step.now[0], step.start), step.moved > 0
+    at, moved = (step.now[CLOCK], step.now[CLOCK], step.start), step.moved > 0
     found.moved[:] = np.where(moved & np.isnan(rules.moved), at, rules.moved)
-    found.moved[1, moved] = step.now[0, moved]
+    found.moved[1, moved] = step.now[CLOCK, moved]
     found.moved_by[:] = np.where(moved, step.moved, rules.moved_by)
-    lasted, committed = found.moved[1] - found.moved[0], step.now[2]
+    lasted, committed = found.moved[1] - found.moved[0], step.now[OFFSET]
     rate = np.where(lasted > 0, (step.start - found.moved[2]) / np.maximum(lasted, 1), 0)
-    rate -= np.fmax(committed - was.begun[2], 0) / np.maximum(step.now[3] - was.begun[3], 1)
+    rate -= np.fmax(committed - was.begun[OFFSET], 0) / np.maximum(step.now[WALL] - was.begun[WALL], 1)
     reaches = behind & (rate > 0)
     left = np.where(reaches, np.maximum(committed - step.start, 0) / np.where(reaches, rate, 1) / _SECOND, np.nan)
-    shown = (step.passed_over > 0) | (step.now[0] - step.last_progress[0] >= patience) | (was.state == LOSING_DATA)
+    shown = (step.passed_over > 0) | (step.now[CLOCK] - step.last_progress[CLOCK] >= patience) | (was.state == LOSING_DATA)
     return np.where((committed < step.start - 1) & shown, 0, left)
 
 
@@ -124,8 +138,8 @@ def _begun(was: Shown, state: Float, step: Step, turn: Points) -> Points:
     """
     now, last_progress = step.now, step.last_progress
     was_without, is_without = was.state >= STOPPED, state >= STOPPED
-    continues = np.where(last_progress[3] > was.begun[3], last_progress, now)
+    continues = np.where(last_progress[WALL] > was.begun[WALL], last_progress, now)
     begun = np.where(was_without, np.where(is_without, now, continues), np.where(is_without, last_progress, turn))
     begun = np.where((state == UNOWNED) & (was.state != LOSING_DATA), step.unread, begun)
     begun = np.where(state == LOSING_DATA, now, begun)
-    return np.where(begun[3] > was.begun[3], begun, was.begun)
+    return np.where(begun[WALL] > was.begun[WALL], begun, was.begun)

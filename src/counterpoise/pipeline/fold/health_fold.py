@@ -19,7 +19,7 @@ from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_even
 from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
 from counterpoise.pipeline.fold.health_rules import PURGED_BY_STREAMS, WAITING
-from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, Seen, Shown
+from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, WALL, Seen, Shown
 from counterpoise.pipeline.fold.health_steps import Step, gone_at, steps_of
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
@@ -59,18 +59,18 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
         matrix[: RULED.stop, key] = found
         was[:, at], now[:, at] = known[SHOWN], found[SHOWN]
     old, new, mine = Shown.of(was), Shown.of(now), group[rows.key]
-    some = np.flatnonzero(ends & (end[3] > old.begun[3]))
+    some = np.flatnonzero(ends & (end[WALL] > old.begun[WALL]))
     ended = [partition_rows(mine[some], rows.key[some], owner[some], Shown.of(was[:, some]), end[:, some], some < 0)]
     state = np.where(np.isnan(missed), old.state, 0)
     changed = (state != new.state) | ((owner != rows.owner) & (state > 0))
     events = [
-        _gone(mine, old.state, owner, Step.of(steps).before[3], missed),
-        _events(changed, rows.time, mine, state, new.state, owner, rows.owner, new.begun[3]),
+        _gone(mine, old.state, owner, Step.of(steps).before[WALL], missed),
+        _events(changed, rows.time, mine, state, new.state, owner, rows.owner, new.begun[WALL]),
     ]
     shown, of = Shown.of(matrix[SHOWN]), Seen.of(matrix[SEEN])
     missed = gone_at(of.seen, of.every, instants)
     missed[~(missed <= until)] = np.nan
-    some = np.flatnonzero((shown.state > 0) & ~np.isnan(missed) & (of.seen > shown.begun[3]))
+    some = np.flatnonzero((shown.state > 0) & ~np.isnan(missed) & (of.seen > shown.begun[WALL]))
     ended.append(_last_rows(group, matrix, some, is_open=False))
     events.append(_gone(group, shown.state, of.owner, of.seen, missed))
     shown.state[~np.isnan(missed)] = 0

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float
-from counterpoise.pipeline.fold.health_state import STATES, Points, Shown
+from counterpoise.pipeline.fold.health_state import LAG, OFFSET, STATES, WALL, Points, Shown
 from counterpoise.pipeline.schemas import COLUMNS
 
 if TYPE_CHECKING:
@@ -83,12 +83,12 @@ def named(names: list[str], codes: Int64) -> pa.Array:
 def partition_rows(group: Int64, key: Int64, owner: Float, of: Shown, end: Points, is_open: Bool) -> HealthRows:
     """The rows of partitions from the begin of their states to `end`, with the rates between the two."""
     n, none = len(key), np.full(len(key), -1)
-    seconds = (end[3] - of.begun[3]) / 1e6
+    seconds = (end[WALL] - of.begun[WALL]) / 1e6
     produced, consumed = (
         np.where(seconds > 0, np.maximum(more, 0) / np.maximum(seconds, 1e-6), np.nan)
-        for more in (end[1] + end[2] - of.begun[1] - of.begun[2], end[2] - of.begun[2])
+        for more in (end[LAG] + end[OFFSET] - of.begun[LAG] - of.begun[OFFSET], end[OFFSET] - of.begun[OFFSET])
     )
-    floats = (of.state, of.begun[3], end[3], of.detected, of.begun[1], end[1], of.peak, owner)
+    floats = (of.state, of.begun[WALL], end[WALL], of.detected, of.begun[LAG], end[LAG], of.peak, owner)
     state, since, until, detected, lag_begin, lag_end, peak, owned = (one.astype(np.int64) for one in floats)
     scope, one = np.full(n, PARTITION), np.ones(n, np.int64)
     names, times = (scope, state, group, key, none, owned), (since, until, detected)

@@ -12,12 +12,17 @@ import numpy as np
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_rules import RECENT
 
-__all__ = ["HEIGHT", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "Matrix", "Points", "Ruled", "Seen", "Shown", "Trio", "unknown"]
+__all__ = [
+    "CLOCK", "HEIGHT", "LAG", "OFFSET", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "WALL",
+    "Matrix", "Points", "Ruled", "Seen", "Shown", "Trio", "unknown",
+]  # fmt: skip
 
 STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled", "unowned", "losing_data")
 """By code, worst last."""
+CLOCK, LAG, OFFSET, WALL = range(4)
+"""Rows of `Points`: time on the clock of `health_steps`, lag, committed offset, time by the wall clock."""
 Points = Float
-"""float64 (4, n): one point per partition. Time on the clock of `health_steps`, lag, committed offset, time by the wall clock."""
+"""float64 (4, n): one point per partition."""
 Trio = Float
 """float64 (3, n): three values per partition."""
 Legs = Float

@@ -15,7 +15,7 @@ from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, first_of_runs
 from counterpoise.pipeline.fold.health_owners import Owners
 from counterpoise.pipeline.fold.health_rules import MANY, WAITING
-from counterpoise.pipeline.fold.health_state import Matrix, Points, Seen, Trio
+from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Matrix, Points, Seen, Trio
 from counterpoise.pipeline.fold.log_ends import time_without_samples, usual_interval
 
 if TYPE_CHECKING:
@@ -112,12 +112,12 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
     unowned_since = latest(fresh | (nobody & other), np.where(nobody, now, np.nan), was.unowned_since)
     owned_at = latest(other, np.where(nobody & fresh, np.nan, clock), was.owned_at)
     busy_at = latest(other | (owners.busy_at > last), owners.busy_at - skipped, was.busy_at)
-    unread = np.where(unowned_since[0] > last_progress[0], unowned_since, last_progress)
+    unread = np.where(unowned_since[CLOCK] > last_progress[CLOCK], unowned_since, last_progress)
     changed = np.stack(
         (
-            np.maximum(committed_at - progress_before[0], 0),
+            np.maximum(committed_at - progress_before[CLOCK], 0),
             np.abs(committed - was_committed),
-            np.abs(commit_lag - progress_before[1]),
+            np.abs(commit_lag - progress_before[LAG]),
         )
     )
     steps = Step.stacked(
@@ -135,7 +135,7 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
         busy_at=busy_at,
         fresh=fresh,
         progress=progress,
-        fell=commit_lag < progress_before[1],
+        fell=commit_lag < progress_before[LAG],
         unowned=owners.managed & nobody,
         catches_up=owners.catches_up,
         moved=start - was_start,

@@ -17,7 +17,7 @@ import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_rules import MANY
-from counterpoise.pipeline.fold.health_state import Points, Ruled
+from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Points, Ruled
 from counterpoise.pipeline.fold.health_steps import Step
 
 __all__ = ["CATCHING", "FALLING", "LEVEL", "follow"]
@@ -44,14 +44,14 @@ def follow(
     away = progress & (value > edge + threshold)
     crossed = np.where(away, np.where(np.isnan(was.crossed), value, was.crossed), np.where(progress, np.nan, was.crossed))
     near = np.where(progress & ~away, commit[:, None], was.near)
-    lasted = at - near[0]
+    lasted = at - near[CLOCK]
     shown = away & (lasted >= patience) & (value >= crossed + half)
     small, trend = lag <= threshold, np.where(resumed, LEVEL, was.trend)
     catches_up = step.catches_up > 0
     rises = ((shown[0] & ~(step.fell > 0)) | (starves & ~catches_up)) & (trend != FALLING) & ~resumed
     falls = ((shown[1] & ~small) | (starves & catches_up)) & (trend != CATCHING) & ~resumed
-    continues = np.where(trend == FALLING, lag >= was.mark[1] + half, lag <= was.mark[1] - half)
-    changes, pauses = rises | falls, ~continues & (at - was.mark[0] > MANY * patience)
+    continues = np.where(trend == FALLING, lag >= was.mark[LAG] + half, lag <= was.mark[LAG] - half)
+    changes, pauses = rises | falls, ~continues & (at - was.mark[CLOCK] > MANY * patience)
     ends = progress & (trend != LEVEL) & ~changes & (small | pauses)
     turn = np.where(rises, near[:, 0], np.where(falls, near[:, 1], np.where(small, commit, was.mark)))
     turn = np.where(changes & starves, step.last_progress, turn)

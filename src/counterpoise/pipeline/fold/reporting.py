@@ -25,10 +25,8 @@ a migration or a change of strategy."""
 _HOUR = 3600
 _DAY = 86400
 _KIND = ("group_type", "protocol", "state")
-_TOTALLED = [
-    *(*_KIND, "distinct_members", "compared_generations", "replay_fidelity", "complete", "polled"),
-    *("stopped_partition_seconds", "stopped_unsampled_seconds"),
-]
+_TOTALLED = ["distinct_members", "compared_generations", "replay_fidelity", "complete", "polled"]
+_TOTALLED += [*_KIND, "stopped_partition_seconds", "stopped_unsampled_seconds"]
 
 
 def report_rows(groups: Iterable[Mapping[str, Any]], cluster: str, end: int, salt: str | None = None) -> pa.RecordBatch:

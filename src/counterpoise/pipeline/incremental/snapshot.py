@@ -19,7 +19,7 @@ from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import time_spans
-from counterpoise.pipeline.storage.files import file_infos, parquet_footers
+from counterpoise.pipeline.storage.files import file_infos, is_local, parquet_footers
 
 __all__ = ["check_same_capture", "files_of", "first_record", "read_until", "recreated", "watermark_of"]
 
@@ -28,11 +28,16 @@ _DELAY = timedelta(seconds=60) // timedelta(microseconds=1)
 
 
 def files_of(files: CaptureFiles) -> dict[str, list[int]]:
-    """Files of records and samples: size, and time of the last change in nanoseconds. One request per folder with several."""
+    """Files of records and samples: size, and time of the last change in nanoseconds.
+
+    A folder on an object store is listed by one request, with all folders in it. A folder with only one or two files is not:
+    these may be the files of a capture beside the tables of its audits.
+    """
     places, infos = (*files.records, *files.ends), dict[str, Any]()
     for folder, inside in groupby(places, key=lambda file: file.rpartition("/")[0]):
-        first, *others = inside
-        infos |= file_infos(folder if others else first)
+        mine = list(inside)
+        for place in mine if is_local(folder) or len(mine) <= 2 else [folder]:
+            infos |= file_infos(place)
     return {file: [infos[file].size, infos[file].mtime_ns] for file in places}
 
 
