@@ -222,3 +222,20 @@ def test_what_a_round_leaves_out_is_found_whether_or_not_the_plan_names_its_stra
         assert (fault.law, fault.count) == ("withheld", 2)
     whole = read_plan('{"strategy": "theirs", "assignment": {"a": {"t": [0]}, "b": {"t": [1]}}}')
     assert verify(group, whole, ["withheld"]) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "laws"),
+    [
+        ('"strategy": "theirs"', ["complete"]),
+        ('"strategy": "theirs", "protocol": "eager"', ["complete"]),
+        ('"protocol": "eager"', ["complete"]),
+        ('"protocol": "cooperative"', ["withheld", "added-and-revoked"]),
+    ],
+)
+def test_a_target_proves_nothing_about_what_a_plan_hands_out(head: str, laws: list[str]) -> None:
+    """The target is fine. An eager round leaves t-0 out; a cooperative one gives b what a still holds."""
+    group = Group({"t": 2}, [Member("a", ["t"], {"t": [0, 1]}, 1), Member("b", ["t"])])
+    handed = '{"a": {"t": [0]}, "b": {"t": [1]}}' if "cooperative" in head else '{"a": {}, "b": {"t": [1]}}'
+    plan = read_plan(f'{{{head}, "assignment": {handed}, "target": {{"a": {{"t": [0]}}, "b": {{"t": [1]}}}}}}')
+    assert [fault.law for fault in verify(group, plan)] == laws

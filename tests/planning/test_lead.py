@@ -109,7 +109,7 @@ def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
     [
         ([{"id": "a", "metadata": "zz"}], "member 'a', metadata: not hex"),
         ([JoinMember("a", b""), JoinMember("a", b"")], r"members\[1\]\.id: 'a' is also members\[0\]"),
-        ([{"id": "a"}], r"members\[0\]: Object missing required field `metadata`"),
+        ([{"id": "a"}], r"members\[0\]: Object missing required field `metadata`; a member has id, instance_id and metadata"),
         ({"a": None}, "member 'a', metadata: expected bytes or hex text, not NoneType"),
         ({"a": 50}, "member 'a', metadata: expected bytes or hex text, not int"),
         ([{"id": 5, "metadata": b""}], r"members\[0\]\.id: Expected `str`, got `int`"),

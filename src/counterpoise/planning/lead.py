@@ -114,7 +114,8 @@ def lead(
     if isinstance(members, Mapping):
         members = [{"id": member, "metadata": metadata} for member, metadata in members.items()]
     refuse_sets(lag)
-    given = checked({"topics": topics, "members": members, "lag": lag, "capacity": capacity}, LeadRequest)
+    form = "a member has id, instance_id and metadata; docs/snapshot.md has the form of topics and lag"
+    given = checked({"topics": topics, "members": members, "lag": lag, "capacity": capacity}, LeadRequest, advice=form)
     known = known_topics(given.topics)
     check_lag(given.lag or {}, known)
     joined = [JoinMember(each.id, _bytes(each), each.instance_id) for each in given.members]

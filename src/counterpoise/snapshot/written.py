@@ -23,32 +23,31 @@ class WrittenPlan:
     strategy: str
     protocol: str
     options: Mapping[str, object]  # Of the strategy; empty if the file names none
-    # What the round hands out, and the target owners: the same object if the file has no target
+    # What the round hands out, and the target owners: the same object if the round is eager or the file has no target
     assignment: Mapping[str, Mapping[str, list[int]]]
     target: Mapping[str, Mapping[str, list[int]]]
     lag_figures: Mapping[str, Any] | None = None  # As `Plan.lag_figures`
 
 
 class _Header(msgspec.Struct):
-    strategy: str
-    assignment: dict[str, Any]
+    assignment: Assignment
+    strategy: str = ""
     protocol: str = "eager"
     options: dict[str, Any] = {}  # msgspec copies an empty default for every object
-    target: dict[str, Any] | None = None
+    target: Assignment | None = None
     lag: dict[str, Any] | None = None
 
 
 def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]]:
-    """A plan written as JSON: a whole plan with its strategy, or any that `read_assignment` reads.
+    """A plan written as JSON: a whole plan with its strategy or protocol, or any that `read_assignment` reads.
 
     Raises `SnapshotError` if it is neither, or its protocol is unknown; the message names the path.
     """
     value = decoded(text, PLAN_ADVICE)
-    if not isinstance(value, Mapping) or not isinstance(value.get("strategy"), str):
+    if not isinstance(value, Mapping) or not isinstance(value.get("strategy", value.get("protocol")), str):
         return target_in(value)
     found = fitted(value, _Header, "plan", "counterpoise plan --json writes such an object")
     if found.protocol not in ("eager", "cooperative"):
         raise SnapshotError(f'plan.protocol: expected "eager" or "cooperative", got {shown(found.protocol)}')
-    handed = fitted(found.assignment, Assignment, "plan", PLAN_ADVICE)
-    target = handed if found.target is None else fitted(found.target, Assignment, "plan", PLAN_ADVICE)
-    return WrittenPlan(found.strategy, found.protocol, found.options, handed, target, found.lag)
+    target = found.target if found.protocol == "cooperative" and found.target is not None else found.assignment
+    return WrittenPlan(found.strategy, found.protocol, found.options, found.assignment, target, found.lag)
