@@ -2,9 +2,9 @@
 
 The offsets topic does not record the start of a rebalance. It records the last commit of the old owner and the first commit of
 the new one (on any of its partitions, because a partition without traffic has no commits). A stop is the time between the two
-less the usual gap between commits, less the last time without members, which no strategy makes shorter, and less the time
+minus the usual gap between commits, minus the last time without members, which no strategy makes shorter, and minus the time
 without samples: the broker may have been away. Commits count as the owner's up to the third step after the one that assigned
-the partition; later commits are in the number of commits only.
+the partition; later ones count only in the number of commits.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
     group = keys.group[by_span.key]
     timed_before = np.where(has_span, _pick(spans.timed, at), keys.begun[by_span.key])
     owner, time = np.where(has_span, _pick(spans.owner, at), -1), np.where(has_span, _pick(spans.time, at), -NEVER)
-    # A step is identified by its place in the log: two may have the same millisecond. Before the first step, what has no commit
-    # that counts (-2) shares none: it may be known only after the others (-1) were counted.
+    # A step is identified by its place in the log: two may have the same millisecond. Before the first
+    # step, spans share their commits (-1), but not with spans without a commit that counts (-2), which may be known only later.
     step = np.where(has_span, _pick(spans.offset, at), np.where(by_span.last == -NEVER, -2, -1))
     first, last, gap = _of_owners(by_span, group, step, owner)
     known = {"last_before": last != -NEVER, "owner_before": has_span, "gap_before": ~np.isnan(gap)}
