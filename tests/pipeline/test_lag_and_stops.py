@@ -123,7 +123,7 @@ def test_how_late_a_commit_is_and_what_is_left_of_a_topic_that_was_recreated(tmp
     told = commits((0, 12, 50), (0, 25, 100), (1, 12, 90), topics="tu", topic_id="old")
     samples = ((0, 0, 0), (0, 10, 100), (0, 20, 100), (0, 30, 200), (1, 10, 95), (1, 20, 95), (1, 30, 5))
     life = steps((1, "eager", "rebalance", {"a": [0]}), (26, "eager", "rebalance", {"b": [0]}))
-    found = lag_of(told, life, ends(tmp_path, *samples, topics="tu"), now_ids={"t": "old", "u": "new"})
+    found = lag_of(told, life, ends(tmp_path, *samples, topics="tu"), ids_at_end={"t": "old", "u": "new"})
     rows = {(row["partition"], round((row["at"] - START).total_seconds())): row for row in found}
 
     def seen(partition: int, second: int) -> tuple[Any, ...]:
@@ -254,7 +254,7 @@ def partitions_of(told: pa.Table, life: list[dict[str, Any]]) -> PartitionStates
 def lag_of(told: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None, **more: Any) -> list[dict[str, Any]]:
     """Rows of `partition_lag`."""
     parts, lives = partitions_of(told, life), mapped_log_ends(samples or EndsFile.empty())
-    found = lag_rows(parts, lives, more.pop("now_ids", None), **more)
+    found = lag_rows(parts, lives, more.pop("ids_at_end", None), **more)
     return [row for one in found for row in one.written.batch(parts).to_pylist()]
 
 

@@ -98,8 +98,6 @@ class Engine:
         self.ranked: Manifest = {}  # the result of `rank_all`
         self._blocks: DataFrame | None = None
 
-    # scan
-
     def scan(self) -> None:
         """Decode all records; persists the blocks for `fold`. Raises `CaptureError` if a capture has a record twice."""
         specs = self._scan_specs()
@@ -206,8 +204,6 @@ class Engine:
             for name, known in self.groups.items()
         }
 
-    # fold
-
     def last_record_time(self, cluster: str) -> int | None:
         """The time of the last scanned record of a cluster, in microseconds; None: it has no record."""
         mine = [one for one in self.scanned if one["cluster"] == cluster]
@@ -227,7 +223,7 @@ class Engine:
         """Fold the blocks of `scan`, and unpersist them.
 
         `last_times`: cluster name -> time of its last record, in microseconds. `watermarks`: cluster name -> the
-        watermark, in microseconds (`snapshot.watermark_of`); without one no sample or record follows.
+        watermark, in microseconds (`positions.watermark_of`); without one no sample or record follows.
         """
         blocks = self._blocks
         assert blocks is not None, "scan first"
@@ -239,7 +235,7 @@ class Engine:
                 spec=FoldSpec(
                     strategies=tuple(self._job.strategies),
                     names=names,
-                    now_ids=one.ends.ids_at_end(self._job.captures[name].files, self._scope.window[1]),
+                    ids_at_end=one.ends.ids_at_end(self._job.captures[name].files, self._scope.window[1]),
                     reset=self._scope.reset,
                     watermark=watermarks.get(name, NEVER),
                     headroom=self._scope.headroom,
@@ -266,8 +262,6 @@ class Engine:
         if self._blocks is not None:
             self._blocks.unpersist()
             self._blocks = None
-
-    # rank
 
     def rank(self, last_times: Mapping[str, int]) -> None:
         """Write `findings` and `actions`, after `fold`. `last_times` is that of `fold`."""

@@ -63,8 +63,8 @@ def is_open(finding: Row) -> bool:
 def changed_findings(before: Iterable[Row], after: Iterable[Row]) -> dict[str, list[dict[str, Any]]]:
     """The findings of two audits that are `new` and `gone`, by group and kind, in the order of their ranks.
 
-    An accepted finding is as none before, but is not gone; when its acceptance ends it is new. A finding whose severity is worse
-    than before is new, too.
+    A finding that was accepted before counts as absent then, so it is new when its acceptance ends; one that is accepted now is
+    not gone. A finding whose severity is worse than before is new, too.
     """
     was, now = ({(row["group_id"], row["kind"]): row for row in rows} for rows in (filter(is_open, before), after))
     new = [row for key, row in now.items() if is_open(row) and (key not in was or _rank(row) < _rank(was[key]))]

@@ -66,7 +66,7 @@ def group_rows(
     lags: Mapping[str, LagNow],
     actions: Mapping[str, list[str]],
 ) -> list[GroupRow]:
-    """The table of groups, in the given order; `findings` and `actions` (their ranks) are those of each group."""
+    """The table of groups, in the given order, by their findings, ranks of actions, `Audit.rhythm` and `Audit.lags_now`."""
     rows = []
     for group in groups:
         name = str(group["group_id"])
@@ -97,7 +97,7 @@ def group_rows(
     return rows
 
 
-def _cells(group: Row, found: int, late: float | None) -> dict[str, Cell]:
+def _cells(group: Row, found: int, time_lag: float | None) -> dict[str, Cell]:
     """The cells of the columns of numbers."""
 
     def cell(value: Any, text: str, remark: str = "") -> Cell:
@@ -112,7 +112,7 @@ def _cells(group: Row, found: int, late: float | None) -> dict[str, Cell]:
         "findings": Cell(count(found) if found else "none", str(found)),
         "stopped": cell(stopped, rounded(stopped)),
         "lag": cell(lag, number(lag) if lag is None or group["lag_quality"] == "exact" else f"\u2248 {number(lag)}"),
-        "time_lag": cell(late, rounded(late)),
+        "time_lag": cell(time_lag, rounded(time_lag)),
         "members": cell(now, count(now), f"of {count(peak)}" if peak else ""),
         "partitions": cell(group["partitions_now"], count(group["partitions_now"])),
         "rebalances": cell(group["rebalances"], count(group["rebalances"]), f"{count(failed)} failed" if failed else ""),

@@ -29,7 +29,7 @@ class Client:
     Partitions that it keeps stand still while it joins, if that is what its library does.
     It heartbeats on a grid of its own (`phase`), so nothing has to happen between rebalances. While it is busy (paused
     or frozen) it hears nothing. It has one JoinGroup under way at a time, and takes the answer before anything newer.
-    `owned` holds ascending partition keys: what it believes to own, even if the topic has been deleted meanwhile.
+    `owned` holds ascending partition keys: what it believes it owns, even if the topic has been deleted meanwhile.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class History:
     """Events in the order of the log, and the ids that topics have at its end."""
 
     events: tuple[Event, ...]
-    now_ids: dict[str, str] | None
+    ids_at_end: dict[str, str] | None
     reset: Reset | None
 
 
@@ -93,8 +93,8 @@ def histories(draw: st.DrawFn, least: int = 0, most: int = 30) -> History:
     for what in draw(st.lists(st.sampled_from("ssccccl"), min_size=least, max_size=most)):
         time += draw(st.sampled_from((0, 0, 1, 1, 2, 5, 5, LONG_MS))) * 1000
         events.append(draw(_event(what, time)))
-    now_ids = draw(st.sampled_from((None, None, dict(zip(TOPICS, ("new", "old"), strict=True)))))
-    return History(tuple(events), now_ids, draw(st.sampled_from((None, None, "earliest", "latest"))))
+    ids_at_end = draw(st.sampled_from((None, None, dict(zip(TOPICS, ("new", "old"), strict=True)))))
+    return History(tuple(events), ids_at_end, draw(st.sampled_from((None, None, "earliest", "latest"))))
 
 
 def _event(what: str, time: int) -> st.SearchStrategy[Event]:
@@ -268,7 +268,7 @@ def folded(
                 [one.time for one in known if one.time < next_] if any(isinstance(one, Sample) for one in events) else [next_ - 1]
             )
             settled = max([settled, *sampled])
-        spec = FoldSpec((), {}, history.now_ids, history.reset, settled if updates else NEVER)
+        spec = FoldSpec((), {}, history.ids_at_end, history.reset, settled if updates else NEVER)
         ends = log_ends(known)
         if bucket is None or saved or updates:
             bucket = _Bucket(spec, ends, Plans(), state)

@@ -40,7 +40,7 @@ def test_slices_of_a_few_rows_of_lag_do_so_too(history: History, at_once: int) -
 @given(histories())
 def test_updates_that_know_no_later_sample_do_so_too(history: History) -> None:
     """Without ids of topics: if these and the ends of logs differ in what was made anew, all is read again."""
-    history = replace(history, now_ids=None)
+    history = replace(history, ids_at_end=None)
     whole, cut = folded(history, aggregate=False), folded(history, range(1, len(history.events)), updates=True)
     assert cut == whole
 

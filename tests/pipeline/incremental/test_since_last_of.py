@@ -16,8 +16,8 @@ from counterpoise.errors import OptionError
 from counterpoise.pipeline import audit as auditing
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
+from counterpoise.pipeline.incremental.positions import first_record
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
-from counterpoise.pipeline.incremental.snapshot import first_record
 from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured

@@ -52,9 +52,9 @@ class FoldSpec:
 
     strategies: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)  # Topic id -> name
-    now_ids: Mapping[str, str] | None = None  # Topic -> its id at the end of the recording
+    ids_at_end: Mapping[str, str] | None = None  # Topic -> its id at the end of the recording
     reset: Reset | None = None  # As for `lag_rows`
-    # Rows of lag up to this time, in microseconds, may be final (`snapshot.watermark_of`); `NEVER`: no record follows
+    # Rows of lag up to this time, in microseconds, may be final (`positions.watermark_of`); `NEVER`: no record follows
     watermark: int = NEVER
     headroom: float = 0.2  # Spare capacity that sizing asks for, as a share of the production: 0.2 is a fifth
     gaps: tuple[tuple[int, int, int], ...] = ()  # As `capture.folder.Missing.gaps`
@@ -163,7 +163,7 @@ class Bucket:
         sizing = {name: group.sizing for name, group in self.groups.items()}
         for moment in times_of_slices(parts, ends, limit):
             found = [Samples.empty()]
-            for lag in lag_rows(parts, ends, spec.now_ids, spec.reset, moment):
+            for lag in lag_rows(parts, ends, spec.ids_at_end, spec.reset, moment):
                 rows.add_lag(parts, lag.written)
                 parts.keep_newest_lag(lag.written)
                 found.append(lag.samples)

@@ -88,7 +88,7 @@ class Era:
 
 
 class _Eras:
-    """The last eras of a group by one kind of state; the last but two entries are settled, then come the change and the trial."""
+    """The last eras of a group by one kind of state, and the trial: empty, or the time of the change and the new state."""
 
     def __init__(self, saved: Mapping[str, Any] | None) -> None:
         state = saved or {"settled": [], "trial": []}
@@ -148,7 +148,7 @@ class Changes:
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}
-        self._eras = [_Eras(of) for of in saved.get("eras", (None, None))]  # by configuration, and by size
+        self._eras = [_Eras(one) for one in saved.get("eras", (None, None))]  # by configuration, and by size
         # Times, in turn: the group lost its members, it had some again. Only those since the last sample of lag are needed.
         self._empty: list[int] = saved.get("empty", [])
 
@@ -225,17 +225,17 @@ def _distinct(members: Iterable[Mapping[str, Any]], name: str) -> str:
     return _SEVERAL.join(str(one) for one in sorted({member[name] for member in members if member.get(name) is not None}))
 
 
-def add_stops(of: Mapping[str, Changes], parts: PartitionStates, stops: Stops) -> None:
+def add_stops(changes: Mapping[str, Changes], parts: PartitionStates, stops: Stops) -> None:
     """Add stops that became known to the eras of their groups."""
     names, known = parts.groups, np.flatnonzero(stops.timed & ~np.isnan(stops.stop))
     known = known[np.lexsort((stops.at[known], stops.group[known]))]
     # Whole microseconds: a sum of fractions would depend on the order of rows.
     group, time, stopped = stops.group[known], stops.at[known], np.floor(stops.stop[known] * _SECOND + 0.5).astype(np.int64)
     for mine in runs(group):
-        of[names[group[mine.start]]].add_stops(time[mine], stopped[mine])
+        changes[names[group[mine.start]]].add_stops(time[mine], stopped[mine])
 
 
-def add_lag(of: Mapping[str, Changes], parts: PartitionStates, rows: Samples) -> None:
+def add_lag(changes: Mapping[str, Changes], parts: PartitionStates, rows: Samples) -> None:
     """Add the lag of groups at samples to their eras; `rows` has all rows of these samples."""
     names, known = parts.groups, np.flatnonzero(rows.lag >= 0)
     group, time = parts.keys.group[rows.key[known]], rows.time[known]
@@ -243,12 +243,12 @@ def add_lag(of: Mapping[str, Changes], parts: PartitionStates, rows: Samples) ->
     starts = run_starts(group[order], time[order])
     group, time, lag = group[order][starts], time[order][starts], np.add.reduceat(rows.lag[known][order], starts)
     for mine in runs(group):
-        of[names[group[mine.start]]].add_lag(time[mine], lag[mine])
+        changes[names[group[mine.start]]].add_lag(time[mine], lag[mine])
 
 
-def change_rows(of: Changes, group: str, until: int) -> Iterator[dict[str, Any]]:
+def change_rows(changes: Changes, group: str, until: int) -> Iterator[dict[str, Any]]:
     """Rows of `changes` of a group; `until` is the end of the recording, in microseconds."""
-    for before, after in of.pairs(until):
+    for before, after in changes.pairs(until):
         was, now = before.state, after.state
         names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
         resized = "members" in names
@@ -269,7 +269,7 @@ def change_rows(of: Changes, group: str, until: int) -> Iterator[dict[str, Any]]
 
 
 def verdict_of(name: str, before: Mapping[str, Any], after: Mapping[str, Any], sure: float) -> str:
-    """better, worse, same or unsure: by one figure, or by rebalances a day if that is unknown."""
+    """better, worse, same or unsure: by the figure `name`, or by rebalances a day if it is unknown; `sure` as by `certainty`."""
     if before[name] is None or after[name] is None:
         name = "rebalances_per_day"
     was, now = before[name], after[name]
@@ -281,16 +281,17 @@ def verdict_of(name: str, before: Mapping[str, Any], after: Mapping[str, Any], s
 
 
 def certainty(one: tuple[int, float], other: tuple[int, float]) -> float:
-    """How sure it is that two numbers of rebalances in so many seconds have different rates: 1 - p, exact conditional test.
+    """How sure it is that the rates of rebalances differ: 1 - p of the exact conditional test.
 
-    If both rates are equal, the second number is binomial given the sum of both (Przyborowski and Wilenski 1940). O(rebalances).
+    `one`, `other`: a number of rebalances, and the seconds in which they came. If both rates are equal, the second number is
+    binomial given the sum of both (Przyborowski and Wilenski 1940). O(rebalances).
     """
     (n, time), (m, other_time) = one, other
     total, whole = n + m, time + other_time
     if not total or not time or not other_time:
         return 0.0
     counts = np.arange(total + 1)
-    factorial = np.cumsum(np.log(np.maximum(counts, 1)))  # its logarithm
-    ways = factorial[-1] - factorial - factorial[::-1]
-    chance = np.exp(ways + counts * log(other_time / whole) + (total - counts) * log(time / whole))
+    log_factorial = np.cumsum(np.log(np.maximum(counts, 1)))
+    log_ways = log_factorial[-1] - log_factorial - log_factorial[::-1]
+    chance = np.exp(log_ways + counts * log(other_time / whole) + (total - counts) * log(time / whole))
     return round(max(1 - 2 * float(min(chance[: m + 1].sum(), chance[m:].sum())), 0.0), 4)

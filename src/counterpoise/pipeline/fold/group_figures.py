@@ -67,16 +67,17 @@ class StopFigures:
         }
 
 
-def add_stops(of: Mapping[str, StopFigures], parts: PartitionStates, stops: Stops) -> None:
+def add_stops(by_group: Mapping[str, StopFigures], parts: PartitionStates, stops: Stops) -> None:
     """Add stops that became known and counts that became final to the figures of their groups."""
     groups, topics = parts.groups, parts.topics
     n = len(groups)
     for group in np.unique(stops.group).tolist():
-        of[groups[group]].known = True
+        by_group[groups[group]].known = True
     known = np.flatnonzero(stops.timed & ~np.isnan(stops.stop))
     order = known[np.lexsort((stops.at[known], stops.generation[known], -stops.stop[known], stops.group[known]))]
     for row in order[run_starts(stops.group[order])].tolist():
-        figures, longest = of[groups[stops.group[row]]], [-float(stops.stop[row]), int(stops.generation[row]), int(stops.at[row])]
+        figures = by_group[groups[stops.group[row]]]
+        longest = [-float(stops.stop[row]), int(stops.generation[row]), int(stops.at[row])]
         figures.worst = longest if figures.worst is None else min(figures.worst, longest)
     # Whole microseconds: a sum of fractions would depend on the order of rows.
     stopped, left_out = (np.floor(one[known] * 1_000_000 + 0.5).astype(np.int64) for one in (stops.stop, stops.left_out))
@@ -86,10 +87,11 @@ def add_stops(of: Mapping[str, StopFigures], parts: PartitionStates, stops: Stop
         sums = np.zeros(n, np.int64)
         np.add.at(sums, stops.group[rows], values)
         for group in np.flatnonzero(sums).tolist():
-            setattr(of[groups[group]], name, getattr(of[groups[group]], name) + int(sums[group]))
+            setattr(by_group[groups[group]], name, getattr(by_group[groups[group]], name) + int(sums[group]))
     keys = parts.keys
     for row in counted[stops.unowned[counted] > 0].tolist():
-        key, figures, most = stops.key[row], of[groups[stops.group[row]]], [-int(stops.unowned[row]), int(stops.generation[row])]
+        key, figures = stops.key[row], by_group[groups[stops.group[row]]]
+        most = [-int(stops.unowned[row]), int(stops.generation[row])]
         figures.by_partition[topics[keys.topic[key]], int(keys.partition[key])] += int(stops.unowned[row])
         figures.most = most if figures.most is None else min(figures.most, most)
 
@@ -105,12 +107,12 @@ CommitFigures = list[int]
 """Number of commits and tombstones, first and last time of commits."""
 
 
-def add_commits(of: Callable[[str], GroupState], commits: pa.Table) -> None:
-    """Add rows of `AGGREGATE_COLUMNS` to the figures of their groups; `of` returns the state of a group, a new one if needed."""
+def add_commits(group_of: Callable[[str], GroupState], commits: pa.Table) -> None:
+    """Add rows of `AGGREGATE_COLUMNS` to the figures of their groups; `group_of`: name -> state, a new one if needed."""
     table = commits.group_by("group_id", use_threads=False).aggregate(_COMMITS)
     columns = [table["group_id"], *(table[f"{name}_{function}"] for name, function in _COMMITS)]
     for group, live, dead, first, last in zip(*(one.to_pylist() for one in columns), strict=True):
-        state = of(group)
+        state = group_of(group)
         known = state.commits or [0, 0, NEVER, -NEVER]
         state.commits = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
 

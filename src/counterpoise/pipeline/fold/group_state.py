@@ -114,8 +114,8 @@ class GroupState:
     def feed(self, rows: Iterable[Row], names: Mapping[str, str], gaps: Sequence[tuple[int, int, int]] = ()) -> Iterator[Row]:
         """Yield the steps that these rows of `group_generations` and `modern_group_records` finish.
 
-        `rows` are in log order; `record_type` of a classic record is null. `names`: topic id -> name. `gaps`: log partition, and
-        first offset of each range with missing records, and the first one after it.
+        `rows` are in log order; `record_type` of a classic record is null. `names`: topic id -> name. `gaps`: log partition,
+        first missing offset, and the offset after the last missing one, of each range.
         """
         for row in self._with_names(rows, names):
             if row["record_type"] != NAMES and self._offset == NEVER:

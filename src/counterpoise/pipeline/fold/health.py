@@ -2,15 +2,15 @@
 
 | state | a partition is in it if |
 |---|---|
-| losing_data | records are lost (`_left`), or will be within an hour at the present rates; until the next deletion is far |
+| losing_data | records are lost (`_left`), or will be within an hour at present rates; it lasts until the next deletion is far |
 | unowned | records wait and no member owns it |
 | stalled, stopped | records wait and the committed offset stays, longer than usual, with and without commits |
 | falling_behind, catching_up | the lag at commits rises, or falls (`health_trend`) |
-| ok | nothing of this |
+| ok | none of these |
 
 A state begins where its evidence begins, which is before the sample that shows it: at the last progress, or at a turn of the
-lag. What is usual follows what is seen, but no faster than `SHRINKS` and `GROWS` allow, so no single odd value makes or breaks
-it. Every state is a function of the samples up to it, so a recording that is cut anywhere gives the same.
+lag. What is usual follows what is seen, but no faster than `SHRINKS` and `GROWS` allow, so a single odd value changes it
+little. Every state is a function of the samples up to it, so a recording that is cut anywhere gives the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from counterpoise.pipeline.fold.health_state import (
     unknown,
 )
 from counterpoise.pipeline.fold.health_steps import Step
-from counterpoise.pipeline.fold.health_trend import CATCHING, FALLING, follow
+from counterpoise.pipeline.fold.health_trend import CATCHING, FALLING, next_trend
 
 __all__ = ["next_health"]
 
@@ -68,7 +68,7 @@ def next_health(
     busy = lately & (step.busy_at > step.last_progress[CLOCK] + step.passed)
     starves = late & busy & (was.state < STOPPED)
     resumed = (step.progress > 0) & (stood | (was.state == UNOWNED))
-    turn = follow(rules, found, step, starves, resumed, threshold, patience)
+    turn = next_trend(rules, found, step, starves, resumed, threshold, patience)
     stuck = (late & ~starves) | (stays & stood)
     unowned = (step.unowned > 0) & waits & ((step.now[CLOCK] - step.unread[CLOCK] >= least) | (stays & (was.state == UNOWNED)))
     behind = stuck | unowned | (found.trend == FALLING) | (was.state == LOSING_DATA)
@@ -116,7 +116,7 @@ def _left(was: Shown, rules: Ruled, found: Ruled, step: Step, behind: Bool, pati
 
     A consumer may have read what it has not committed yet. It has not if a commit made after the log's start moved is still
     before that start, or if no progress is committed for the patience. The start of the log moves by whole segments: its rate is
-    that from the first move to the last one in this state.
+    that from the first move to the last one in this state. `rules` and `found`: before and after the sample; sets `found.moved`.
     """
     at, moved = (step.now[CLOCK], step.now[CLOCK], step.start), step.moved > 0
     found.moved[:] = np.where(moved & np.isnan(rules.moved), at, rules.moved)

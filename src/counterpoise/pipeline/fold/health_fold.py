@@ -15,7 +15,7 @@ from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, first_of_runs, last_of_runs, run_starts
 from counterpoise.pipeline.fold.health import next_health
-from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, unit_rows
+from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, member_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
 from counterpoise.pipeline.fold.health_rules import PURGED_BY_STREAMS, WAITING
@@ -79,8 +79,8 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
         waiting, none = np.flatnonzero(rows.committed >= 0), np.zeros(len(group))
         lag = Waiting(rows.time[waiting], mine[waiting], rows.owner[waiting], rows.lag[waiting])
         present = _events(before[0] > 0, none, group, none, before[0], was_seen.owner, was_seen.owner, none)
-        parts.units, units = apply_events(parts.units, present, every, lag)
-        ended.append(units)
+        parts.member_health, changed = apply_events(parts.member_health, present, every, lag)
+        ended.append(changed)
     return HealthRows.joined(ended)
 
 
@@ -106,13 +106,13 @@ def open_rows(parts: PartitionStates, instants: Int64) -> HealthRows:
     known, group = np.flatnonzero(parts.health[0] > 0), parts.keys.group
     if not len(known):
         return HealthRows.empty()
-    of = Seen.of(parts.health[SEEN][:, known])
+    of, health = Seen.of(parts.health[SEEN][:, known]), parts.member_health
     waiting = np.maximum(of.end - np.maximum(of.committed, of.start), 0)
     here = Waiting(known, group[known], of.owner.astype(np.int64), waiting.astype(np.int64))
-    units = unit_rows(parts.units, np.full(len(parts.units), instants[-1]), lag_of(parts.units, here), is_open=True)
+    of_members = member_rows(health, np.full(len(health), instants[-1]), lag_of(health, here), is_open=True)
     # Without the records that the log has deleted
     last = replace(_last_rows(group, parts.health, known, is_open=True), lag_end=here.lag)
-    return HealthRows.joined([last, units])
+    return HealthRows.joined([last, of_members])
 
 
 def _last_rows(group: Int64, matrix: Float, keys: Int64, *, is_open: bool) -> HealthRows:

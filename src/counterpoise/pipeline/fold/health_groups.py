@@ -12,12 +12,12 @@ from counterpoise.pipeline.fold.health_rows import GROUP, MEMBER, HealthRows
 from counterpoise.pipeline.fold.health_state import STATES
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-__all__ = ["Events", "Units", "Waiting", "apply_events", "lag_of", "unit_rows"]
+__all__ = ["Events", "MemberHealth", "Waiting", "apply_events", "lag_of", "member_rows"]
 
 
 @dataclass(frozen=True)
-class Units(Columns):
-    """Groups (`member` is -1) and members in their present states, sorted by group and member."""
+class MemberHealth(Columns):
+    """The present states of members, and of groups (`member` is -1), sorted by group and member."""
 
     # group, member, state: Codes
     group: Int64
@@ -33,7 +33,7 @@ class Units(Columns):
 
 @dataclass(frozen=True)
 class Events(Columns):
-    """Changes of a partition's state, which begins at `since`, or of its owner, at a sample."""
+    """Changes, at a sample, of a partition's state (`before`, `after`; codes), which begins at `since`, or of its owner."""
 
     time: Int64
     group: Int64
@@ -46,7 +46,7 @@ class Events(Columns):
 
 @dataclass(frozen=True)
 class _Counted(Columns):
-    """Partitions that a unit has more (1) or fewer (-1) in a state."""
+    """Changes of the number of partitions, by 1 or -1, that a member or a group (`member` is -1) has in a state."""
 
     time: Int64
     group: Int64
@@ -66,50 +66,50 @@ class Waiting(Columns):
     lag: Int64
 
 
-def apply_events(units: Units, present: Events, events: Events, waiting: Waiting) -> tuple[Units, HealthRows]:
-    """The units after events, and the rows of states that have ended.
+def apply_events(health: MemberHealth, present: Events, events: Events, waiting: Waiting) -> tuple[MemberHealth, HealthRows]:
+    """The health after events, and the rows of states that have ended.
 
     `present` has one row per partition: `after` and `owner_after` hold its state and owner before the first event.
     O(n log n) in the events, and a loop over the samples that have some.
     """
     counted, before = _counted(events), _counted(present)
     counted = counted.take(np.argsort(counted.time, kind="stable"))
-    units = _with_new(units, counted)
+    health = _with_new(health, counted)
     waiting = waiting.take(np.flatnonzero(np.isin(waiting.time, counted.time)))
     waiting = waiting.take(np.argsort(waiting.time, kind="stable"))
-    counts, ended = np.zeros((len(units), len(STATES)), np.int64), [HealthRows.empty()]
-    np.add.at(counts, (_place(units, before.group, before.member), before.state), before.by)
-    unit = _place(units, counted.group, counted.member)
+    counts, ended = np.zeros((len(health), len(STATES)), np.int64), [HealthRows.empty()]
+    np.add.at(counts, (_place(health, before.group, before.member), before.state), before.by)
+    place = _place(health, counted.group, counted.member)
     for mine in runs(counted.time):
-        here, of, now = counted.take(mine), unit[mine], int(counted.time[mine.start])
+        here, of, now = counted.take(mine), place[mine], int(counted.time[mine.start])
         np.add.at(counts, (of, here.state), here.by)
         touched, of = np.unique(of, return_inverse=True)
         worst = np.max(np.where(counts[touched] > 0, np.arange(len(STATES)), 0), axis=1)
-        old, first, last = units.state[touched], np.full(len(touched), NEVER), np.full(len(touched), -NEVER)
+        old, first, last = health.state[touched], np.full(len(touched), NEVER), np.full(len(touched), -NEVER)
         enters = (here.by > 0) & (here.state == worst[of])
         np.minimum.at(first, of[enters], here.since[enters])
         np.maximum.at(last, of, here.since)
         # A state begins with the first partition that enters it, and ends with the last one that leaves it.
-        since = np.clip(np.where(worst > old, first, last), units.since[touched], now)
+        since = np.clip(np.where(worst > old, first, last), health.since[touched], now)
         other = worst != old
         if other.any():
-            lag = lag_of(units, waiting.take(slice(*np.searchsorted(waiting.time, (now, now + 1)))))[touched]
-            ended.append(unit_rows(units.take(touched[other]), since[other], lag[other], is_open=False))
+            lag = lag_of(health, waiting.take(slice(*np.searchsorted(waiting.time, (now, now + 1)))))[touched]
+            ended.append(member_rows(health.take(touched[other]), since[other], lag[other], is_open=False))
             for name, new in (("state", worst), ("since", since), ("detected", np.full(len(worst), now)), ("lag", lag)):
-                getattr(units, name)[touched[other]] = new[other]
-        most = np.where(other, 0, units.partitions[touched])
-        units.partitions[touched] = np.maximum(most, counts[touched, worst])
-    return units.take(np.flatnonzero(units.state > 0)), HealthRows.joined(ended)
+                getattr(health, name)[touched[other]] = new[other]
+        most = np.where(other, 0, health.partitions[touched])
+        health.partitions[touched] = np.maximum(most, counts[touched, worst])
+    return health.take(np.flatnonzero(health.state > 0)), HealthRows.joined(ended)
 
 
-def unit_rows(units: Units, until: Int64, lag: Int64, *, is_open: bool) -> HealthRows:
-    """The rows of units whose states end at a time; none of a state that has just begun, unless it is open."""
-    rows = np.flatnonzero((units.state > 0) & ((until > units.since) | is_open))
-    units, none, nan = units.take(rows), np.full(len(rows), -1), np.full(len(rows), np.nan)
-    times = (units.since, until[rows], units.detected, np.full(len(rows), is_open))
-    scope = np.where(units.member < 0, GROUP, MEMBER)
-    numbers = (units.partitions, units.lag, lag[rows], np.maximum(units.lag, lag[rows]))
-    return HealthRows(scope, units.state, units.group, none, units.member, none, *times, *numbers, nan, nan, nan)
+def member_rows(health: MemberHealth, until: Int64, lag: Int64, *, is_open: bool) -> HealthRows:
+    """The rows of members and groups whose states end at a time; none of a state that has just begun, unless it is open."""
+    rows = np.flatnonzero((health.state > 0) & ((until > health.since) | is_open))
+    health, none, nan = health.take(rows), np.full(len(rows), -1), np.full(len(rows), np.nan)
+    times = (health.since, until[rows], health.detected, np.full(len(rows), is_open))
+    scope = np.where(health.member < 0, GROUP, MEMBER)
+    numbers = (health.partitions, health.lag, lag[rows], np.maximum(health.lag, lag[rows]))
+    return HealthRows(scope, health.state, health.group, none, health.member, none, *times, *numbers, nan, nan, nan)
 
 
 def _counted(events: Events) -> _Counted:
@@ -119,30 +119,30 @@ def _counted(events: Events) -> _Counted:
     of_member = np.where(moved, events.time, events.since)
     parts = []
     for state, member, by in ((events.before, events.owner_before, -1), (events.after, events.owner_after, 1)):
-        for unit, since, mask in ((whole, events.since, other), (member, of_member, (other | moved) & (member >= 0))):
+        for of, since, mask in ((whole, events.since, other), (member, of_member, (other | moved) & (member >= 0))):
             at = np.flatnonzero(mask & (state > 0))
-            parts.append(_Counted(events.time[at], events.group[at], unit[at], state[at], since[at], np.full(len(at), by)))
+            parts.append(_Counted(events.time[at], events.group[at], of[at], state[at], since[at], np.full(len(at), by)))
     return _Counted.joined(parts)
 
 
-def _with_new(units: Units, counted: _Counted) -> Units:
-    """The units, and those that are counted for the first time."""
+def _with_new(health: MemberHealth, counted: _Counted) -> MemberHealth:
+    """The health, also of members and groups that are counted for the first time."""
     n = len(counted)
     none, never = np.zeros(n, np.int64), np.full(n, -NEVER)
-    both = Units.joined([units, Units(counted.group, counted.member, none, never, never, none, none)])
+    both = MemberHealth.joined([health, MemberHealth(counted.group, counted.member, none, never, never, none, none)])
     order = np.lexsort((both.member, both.group))
     return both.take(order[run_starts(both.group[order], both.member[order])])  # the sort is stable: known ones come first
 
 
-def _place(units: Units, group: Int64, member: Int64) -> Int64:
-    """The row of each unit, which must be there."""
-    wide = int(max(units.member.max(initial=0), member.max(initial=0))) + 2
-    return np.searchsorted(units.group * wide + units.member, group * wide + member)
+def _place(health: MemberHealth, group: Int64, member: Int64) -> Int64:
+    """The row of each member or group, which must be there."""
+    wide = int(max(health.member.max(initial=0), member.max(initial=0))) + 2
+    return np.searchsorted(health.group * wide + health.member, group * wide + member)
 
 
-def lag_of(units: Units, rows: Waiting) -> Int64:
-    """The records that wait for each unit at one sample."""
-    lag, owned = np.zeros(len(units), np.int64), rows.take(np.flatnonzero(rows.owner >= 0))
-    np.add.at(lag, _place(units, rows.group, np.full(len(rows), -1)), rows.lag)
-    np.add.at(lag, _place(units, owned.group, owned.owner), owned.lag)
+def lag_of(health: MemberHealth, rows: Waiting) -> Int64:
+    """The records that wait for each member or group at one sample."""
+    lag, owned = np.zeros(len(health), np.int64), rows.take(np.flatnonzero(rows.owner >= 0))
+    np.add.at(lag, _place(health, rows.group, np.full(len(rows), -1)), rows.lag)
+    np.add.at(lag, _place(health, owned.group, owned.owner), owned.lag)
     return lag

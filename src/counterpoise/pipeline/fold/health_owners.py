@@ -57,7 +57,7 @@ def owners_at(parts: PartitionStates, was: Seen, rows: Samples) -> Owners:
     newest = marks.take(np.flatnonzero(last_of_runs(marks.group, marks.member)))
     parts.busy = newest.take(np.flatnonzero(newest.at > rows.time.max(initial=0) - HOUR))
     wide = len(parts.names.members) + 1
-    unit, asked = marks.group * wide + marks.member, group * wide + rows.owner
-    at = last_at(marks.at, np.searchsorted(unit, asked, "left"), np.searchsorted(unit, asked, "right"), rows.time)
+    known, asked = marks.group * wide + marks.member, group * wide + rows.owner
+    at = last_at(marks.at, np.searchsorted(known, asked, "left"), np.searchsorted(known, asked, "right"), rows.time)
     busy_at = np.where(at >= 0, np.append(marks.at, -NEVER)[at], -NEVER)
     return Owners(parts.owned_since[group] <= rows.time, busy_at, (at >= 0) & np.append(marks.fewer, False)[at])

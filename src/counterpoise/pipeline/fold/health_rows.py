@@ -80,16 +80,16 @@ def named(names: list[str], codes: Int64) -> pa.Array:
     return pa.array(listed, pa.string()).take(pa.array(np.cumsum(used)[codes + 1] - 1))
 
 
-def partition_rows(group: Int64, key: Int64, owner: Float, of: Shown, end: Points, is_open: Bool) -> HealthRows:
+def partition_rows(group: Int64, key: Int64, owner: Float, shown: Shown, end: Points, is_open: Bool) -> HealthRows:
     """The rows of partitions from the begin of their states to `end`, with the rates between the two."""
     n, none = len(key), np.full(len(key), -1)
-    seconds = (end[WALL] - of.begun[WALL]) / 1e6
+    seconds = (end[WALL] - shown.begun[WALL]) / 1e6
     produced, consumed = (
         np.where(seconds > 0, np.maximum(more, 0) / np.maximum(seconds, 1e-6), np.nan)
-        for more in (end[LAG] + end[OFFSET] - of.begun[LAG] - of.begun[OFFSET], end[OFFSET] - of.begun[OFFSET])
+        for more in (end[LAG] + end[OFFSET] - shown.begun[LAG] - shown.begun[OFFSET], end[OFFSET] - shown.begun[OFFSET])
     )
-    floats = (of.state, of.begun[WALL], end[WALL], of.detected, of.begun[LAG], end[LAG], of.peak, owner)
+    floats = (shown.state, shown.begun[WALL], end[WALL], shown.detected, shown.begun[LAG], end[LAG], shown.peak, owner)
     state, since, until, detected, lag_begin, lag_end, peak, owned = (one.astype(np.int64) for one in floats)
     scope, one = np.full(n, PARTITION), np.ones(n, np.int64)
     names, times = (scope, state, group, key, none, owned), (since, until, detected)
-    return HealthRows(*names, *times, is_open, one, lag_begin, lag_end, peak, produced, consumed, of.left)
+    return HealthRows(*names, *times, is_open, one, lag_begin, lag_end, peak, produced, consumed, shown.left)

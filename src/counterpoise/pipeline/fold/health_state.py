@@ -35,7 +35,7 @@ _SHAPES = {"Float": (), "Legs": (2,), "Points": (4,), "Trio": (3,), "LegPoints":
 
 
 class Matrix:
-    """A dataclass whose fields are rows of one matrix, float64 (`height`, n), as many as the name of the type says."""
+    """A dataclass whose fields are rows of one matrix, float64 (`height`, n). The type of a field gives its number of rows."""
 
     places: ClassVar[dict[str, tuple[slice, tuple[int, ...]]]]
     height: ClassVar[int]
@@ -92,7 +92,7 @@ class Ruled(Matrix):
 
 @dataclass(frozen=True)
 class Seen(Matrix):
-    """What is known of the last sample without any rule; times but `seen` and `written_at` are on the clock of `health_steps`."""
+    """The last sample, before any rule; times other than `seen` and `written_at` are on the clock of `health_steps`."""
 
     seen: Float  # Its time
     every: Intervals

@@ -1,7 +1,7 @@
-"""What can be said of samples without any rule, of all samples of a slice at once: what changed since each partition's last one.
+"""What changed at each sample since the one before of the same partition, before any rule; for all samples of a slice at once.
 
-Times are on a clock of each partition that stands still while its samples are missing: what happened then is not known, so that
-time counts for nothing.
+Each partition has a clock that stands still while its samples are missing, because what happened then is not known. Times are on
+that clock.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Step(Matrix):
     unowned: Float  # No member owns the partition, in a group that has had members
     catches_up: Float  # The owner catches up where it is busy
     moved: Float  # Records by which the start of the log rose since the sample before
-    passed_over: Float  # A commit after the sample before is below the start at that sample
+    passed_over: Float  # A commit since the sample before is below the start of the log at that sample
 
 
 def gone_at(seen: Float, intervals: Float, instants: Int64) -> Float:

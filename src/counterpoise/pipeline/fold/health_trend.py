@@ -1,14 +1,14 @@
 """The trend of the lag of partitions at their commits: it rises, it falls, or neither.
 
-Lag at a commit is the end of the log at that time minus the committed offset. Other than lag at a sample it does not depend on
-how long ago the last commit was. A rise is shown when the lag
+Lag at a commit is the end of the log at that time minus the committed offset. Unlike lag at a sample it does not depend on how
+long ago the last commit was. The lag rises if it
 
-- is more than a threshold above its least value,
-- has been so for the patience, from the last commit before that on, where the rise begins;
-- has since risen by another half of the threshold. A burst that is worked off, and a step to another level, have not.
+- is above its lowest value by more than a threshold,
+- has been so for the patience, counted from the last commit at which it was not: there the rise begins,
+- has grown since by another half of the threshold, so a burst that is worked off, or a step to another level, is no rise.
 
-It ends when the lag does not rise by half of the threshold for `MANY` times the patience. A fall is the same with the
-sign of the lag exchanged. A lag within the threshold is neither.
+The rise ends when the lag does not rise by half of the threshold for `MANY` times the patience. A fall is the same with
+the lag negated. A lag within the threshold is neither.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from counterpoise.pipeline.fold.health_rules import MANY
 from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Points, Ruled
 from counterpoise.pipeline.fold.health_steps import Step
 
-__all__ = ["CATCHING", "FALLING", "LEVEL", "follow"]
+__all__ = ["CATCHING", "FALLING", "LEVEL", "next_trend"]
 
 LEVEL, CATCHING, FALLING = range(3)
 _SIGNS = np.array([[1.0], [-1.0]])
 
 
-def follow(
+def next_trend(
     was: Ruled,  # Before the sample
     found: Ruled,  # After it: the trend, its mark and its legs are set here
     step: Step,
@@ -35,7 +35,7 @@ def follow(
     threshold: Float,  # Records
     patience: Float,  # Microseconds
 ) -> Points:
-    """Follow the lag from one sample to the next; returns the start of the trend where it has changed."""
+    """Update the trend of the lag by one more sample; returns the start of the trend where it has changed."""
     commit, progress = step.commit, step.progress > 0
     at, lag = commit[:2]
     value, half = _SIGNS * lag, threshold / 2

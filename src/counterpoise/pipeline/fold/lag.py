@@ -46,7 +46,7 @@ class LagRows(Samples):
     """Rows of `partition_lag`, at samples and between them, and samples of logs that have no such row."""
 
     quality: Int64  # Code into `QUALITIES`; -1: the table has no such row
-    late: Int64  # `time_lag_ms`, -1: unknown
+    time_lag: Int64  # `time_lag_ms`; -1: unknown
     clamped: Bool
 
     @property
@@ -64,7 +64,7 @@ class LagRows(Samples):
         keys, at = parts.keys, self.key
         numbers = {"committed": self.committed, "log_start": self.start, "log_end": self.end, "lag": self.lag}
         columns = {
-            **{name: pa.array(column, mask=column < 0) for name, column in {**numbers, "time_lag_ms": self.late}.items()},
+            **{name: pa.array(column, mask=column < 0) for name, column in {**numbers, "time_lag_ms": self.time_lag}.items()},
             "group_id": named(parts.groups, keys.group[at]),
             "topic": named(parts.topics, keys.topic[at]),
             "partition": pa.array(keys.partition[at].astype(np.int32)),
@@ -87,13 +87,13 @@ def times_of_slices(parts: PartitionStates, ends: LogEnds, until: int) -> list[i
 
 
 def lag_rows(
-    parts: PartitionStates, ends: LogEnds, now_ids: Mapping[str, str] | None, reset: Reset | None = None, until: int = NEVER
+    parts: PartitionStates, ends: LogEnds, ids_at_end: Mapping[str, str] | None, reset: Reset | None = None, until: int = NEVER
 ) -> Iterator[LagRows]:
     """Yield rows at every sample of a partition's log, and between samples at every step of its group.
 
     Rows that were final before (`PartitionStates.since`) are skipped; samples after `until` (microseconds) are not used. Without
-    samples there is one row per partition, at its last commit, of quality `unknown`. `now_ids`: topic -> its id at the end of the
-    recording. The lag of a partition without a commit follows the reset policy, the members' ``auto.offset.reset``; without a
+    samples there is one row per partition, at its last commit, of quality `unknown`. `ids_at_end`: topic -> its id at the end of
+    the recording. The lag of a partition without a commit follows the reset policy, the members' ``auto.offset.reset``; without a
     policy it is unknown. It is never silently counted from the end of the log.
     """
     if not ends.log:
@@ -108,7 +108,7 @@ def lag_rows(
     group = parts.keys.group
     at_steps = np.where(log[:, 1] > log[:, 0], steps[group + 1] - first_step, 0)
     samples = log[:, 1] - first_sample
-    former = _of_former_topics(parts, now_ids)
+    former = _of_former_topics(parts, ids_at_end)
     for part in slices(samples + at_steps, _ROWS):
         keys = np.flatnonzero(samples[part] + at_steps[part] > 0) + part.start
         if len(keys):
@@ -144,12 +144,12 @@ def _firsts(parts: PartitionStates, ends: LogEnds, log: Int64, steps: Int64) -> 
     return sample, np.where((before >= 0) & (passed >= 0), passed + 1, bounds[0])
 
 
-def _of_former_topics(parts: PartitionStates, now_ids: Mapping[str, str] | None) -> Bool:
+def _of_former_topics(parts: PartitionStates, ids_at_end: Mapping[str, str] | None) -> Bool:
     """Whether the newest commit of each row has another topic id than the topic of that name at the end of the recording."""
     commits, code = parts.commits, parts.names.ids
-    if now_ids is None or not len(commits):
+    if ids_at_end is None or not len(commits):
         return np.zeros(len(commits), np.bool_)
-    now = np.array([-1 if now_ids.get(topic) is None else code.get(now_ids[topic], -2) for topic in parts.topics], np.int64)
+    now = np.array([-1 if ids_at_end.get(topic) is None else code.get(ids_at_end[topic], -2) for topic in parts.topics], np.int64)
     of_row = now[parts.keys.topic[commits.key]]
     return np.asarray((commits.topic_id >= 0) & (of_row != -1) & (commits.topic_id != of_row))
 
@@ -240,15 +240,15 @@ def _lag(
         start=begin,
         end=end,
         quality=np.where(written, quality, -1),
-        late=_time_lag(ends, sample, time, offset, known, end),
+        time_lag=_time_lag(ends, sample, time, offset, known, end),
         clamped=known & ((behind < 0) | (offset < begin)),
     )
 
 
 def _time_lag(ends: LogEnds, sample: Int64, time: Int64, offset: Int64, known: Bool, end: Int64) -> Int64:
     """How long ago, in ms, the offset was the end of the log; -1: that is unknown."""
-    late = np.where(known & (offset >= end), 0, -1)
-    rest = np.flatnonzero(known & (late < 0))
+    lag = np.where(known & (offset >= end), 0, -1)
+    rest = np.flatnonzero(known & (lag < 0))
     # Ends only rise within a life: an offset below this row's end is below the ends of all later samples.
     mark = last_at(ends.end, ends.life_first[ends.life(sample[rest])], sample[rest] + 1, offset[rest])
     rest, mark = rest[mark >= 0], mark[mark >= 0]
@@ -256,5 +256,5 @@ def _time_lag(ends: LogEnds, sample: Int64, time: Int64, offset: Int64, known: B
     grows = ends.has_next(mark) & (high > low)
     share = (offset[rest] - low) / np.where(grows, high - low, 1)
     line = since + np.floor(share * (ends.time[mark + 1] - since)).astype(np.int64)
-    late[rest] = np.maximum(np.floor((time[rest] - np.where(grows, line, since)) / 1000).astype(np.int64), 0)
-    return late
+    lag[rest] = np.maximum(np.floor((time[rest] - np.where(grows, line, since)) / 1000).astype(np.int64), 0)
+    return lag

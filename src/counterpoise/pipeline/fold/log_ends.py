@@ -1,4 +1,4 @@
-"""Samples of log ends as arrays that are mapped from an `EndsFile`, and the incarnations ("lives") of logs.
+"""Samples of log ends as arrays that are mapped from an `EndsFile`, and the lives of logs.
 
 A log with a lower end than before was recreated: samples before and after that belong to two lives, and lag is not interpolated
 between them. If one log of a topic was recreated, all its logs were. If a log has several samples of one time (two recordings in
@@ -50,7 +50,7 @@ class LogEnds:
 
     @cached_property
     def _gaps(self) -> tuple[Float, Float]:
-        """The time without samples up to a time, linear between points: times and sums in microseconds, float64[k] each."""
+        """Points of the time without samples up to a time, linear in between: times, and sums; microseconds, float64[k] each."""
         every = np.diff(self.instants)
         known = np.append(np.full(RECENT, np.nan), every)
         before = np.stack([known[at : at + len(every)] for at in range(RECENT)])

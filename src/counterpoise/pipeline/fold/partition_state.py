@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.fold.health_groups import Units
+from counterpoise.pipeline.fold.health_groups import MemberHealth
 from counterpoise.pipeline.fold.health_owners import Busy
 from counterpoise.pipeline.fold.health_state import HEIGHT, OWNER
 from counterpoise.pipeline.fold.ownership import Names, OwnerSpans, Steps
@@ -20,7 +20,7 @@ from counterpoise.pipeline.scan.aggregation import Aggregates
 
 __all__ = ["restored_partitions", "state_of_partitions"]
 
-_TABLES = {"keys": Keys, "steps": Steps, "spans": OwnerSpans, "commits": Aggregates, "units": Units, "busy": Busy}
+_TABLES = {"keys": Keys, "steps": Steps, "spans": OwnerSpans, "commits": Aggregates, "member_health": MemberHealth, "busy": Busy}
 _OWNERS = ("owner_before", "lag_owner", "window_owner")
 _OTHERS = ("step_group", "step_time", "n_steps", "third_step", "owned_since", "since")
 
@@ -49,17 +49,17 @@ def _without_unused_names(parts: PartitionStates) -> tuple[list[list[str]], dict
     """Names by code, and the tables with these codes. New member ids and topic ids keep coming, so unused ones are dropped."""
     keys, steps, spans, commits = parts.keys, parts.steps, parts.spans, parts.commits
     left = np.fromiter(chain.from_iterable(steps.left), np.int64)
-    units, matrix = parts.units, parts.health.copy()
+    member_health, matrix = parts.member_health, parts.health.copy()
     owner = matrix[OWNER].astype(np.int64)
     owners = (getattr(keys, name) for name in _OWNERS)
-    members, of_member = _used(parts.members, (spans.owner, left, owner, units.member, parts.busy.member, *owners))
+    members, of_member = _used(parts.members, (spans.owner, left, owner, member_health.member, parts.busy.member, *owners))
     matrix[OWNER] = of_member[owner]
     ids, of_id = _used(list(parts.names.ids), (commits.topic_id,))
     return [parts.groups, parts.topics, members, ids], {
         "keys": replace(keys, **{name: of_member[getattr(keys, name)] for name in _OWNERS}),
         "steps": replace(steps, left=[of_member[list(one)].tolist() for one in steps.left]),
         "spans": replace(spans, owner=of_member[spans.owner]),
-        "units": replace(units, member=of_member[units.member]),
+        "member_health": replace(member_health, member=of_member[member_health.member]),
         "busy": replace(parts.busy, member=of_member[parts.busy.member]),
         "health": matrix,
         "commits": replace(commits, topic_id=of_id[commits.topic_id].astype(np.int32)),

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at, run_starts, widened
-from counterpoise.pipeline.fold.health_groups import Units
+from counterpoise.pipeline.fold.health_groups import MemberHealth
 from counterpoise.pipeline.fold.health_owners import Busy
 from counterpoise.pipeline.fold.health_state import unknown
 from counterpoise.pipeline.fold.log_ends import LogEnds
@@ -105,7 +105,7 @@ class PartitionStates:
         group without members.
     health : float64
         The matrix of `health_state`, one column per key.
-    units : Units
+    member_health : MemberHealth
         Health of members and groups.
     busy : Busy
     since : int
@@ -116,7 +116,7 @@ class PartitionStates:
         self.names = Names()
         self.keys, self.steps, self.spans, self.commits = Keys.empty(), Steps.empty(), OwnerSpans.empty(), Aggregates.empty()
         self.step_group = self.step_time = self.n_steps = self.third_step = self.owned_since = np.zeros(0, np.int64)
-        self.health, self.units, self.busy = unknown(0), Units.empty(), Busy.empty()
+        self.health, self.member_health, self.busy = unknown(0), MemberHealth.empty(), Busy.empty()
         self.since = -NEVER
         self._logs: tuple[LogEnds | None, Int64, Int64] = (None, self.keys.partition, np.zeros((0, 2), np.int64))
 

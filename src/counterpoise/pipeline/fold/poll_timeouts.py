@@ -1,4 +1,4 @@
-"""Poll timeouts: members that left because they did not poll within `max.poll.interval.ms`, and rejoined.
+"""Poll timeouts (column `poll_kicks`): members that did not poll within `max.poll.interval.ms`, left, and rejoined.
 
 A member's rebalance timeout in its record is that setting, if its library is one of `_SENDERS`. A member that leaves after no
 commit for that long, and rejoins, did not stop: it was removed. In a classic group it rejoins under a new id, so it counts if its
@@ -251,15 +251,15 @@ def _merged(before: _About, member: Mapping[str, Any]) -> _About:
     return max(named, default=None), max(waits, default=None)
 
 
-def add_last_commits(of: Mapping[str, PollTimeouts], parts: PartitionStates, stops: Stops) -> None:
+def add_last_commits(timeouts: Mapping[str, PollTimeouts], parts: PartitionStates, stops: Stops) -> None:
     """Add the last commit of each owner that left with a step, from the stops of its partitions."""
     rows = np.flatnonzero(stops.timed & (stops.at != -NEVER) & (stops.owner_before >= 0) & (stops.last_before != -NEVER))
     groups, members, code = parts.groups, parts.members, parts.names.members
-    left = {group: {(at, code[name]) for at, name in one.departures if name in code} for group, one in of.items()}
+    left = {group: {(at, code[name]) for at, name in one.departures if name in code} for group, one in timeouts.items()}
     times = np.array(sorted({at for places in left.values() for at, _ in places}), np.int64)
     rows = rows[np.isin(stops.at[rows], times)]
     order = rows[np.lexsort((-stops.last_before[rows], stops.owner_before[rows], stops.at[rows], stops.group[rows]))]
     for row in order[run_starts(stops.group[order], stops.at[order], stops.owner_before[order])].tolist():
         group, at, owner = groups[stops.group[row]], int(stops.at[row]), int(stops.owner_before[row])
         if (at, owner) in left.get(group, ()):
-            of[group].departures[at, members[owner]].add_commit(int(stops.last_before[row]))
+            timeouts[group].departures[at, members[owner]].add_commit(int(stops.last_before[row]))

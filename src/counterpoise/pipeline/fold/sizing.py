@@ -72,7 +72,7 @@ class _Windows(Columns):
     produced: Int64
 
 
-def add_samples(of: Mapping[str, Sizing], parts: PartitionStates, instants: Int64, rows: Samples) -> None:
+def add_samples(sizing: Mapping[str, Sizing], parts: PartitionStates, instants: Int64, rows: Samples) -> None:
     """Add rows at samples, all of each sample; `instants` are the times of all samples of the cluster.
 
     Changes the windows and periods in `parts.keys`. O(n log n) in the rows at the first sample of each minute.
@@ -94,11 +94,11 @@ def add_samples(of: Mapping[str, Sizing], parts: PartitionStates, instants: Int6
     parts.keys = keys.put(newest.key, window_at=newest.time, **values)
     one, two = both.take(follows), both.take(follows + 1)
     windows = _Windows(one.key, keys.group[one.key], one.time, two.time, np.maximum(two.end - one.end, 0))
-    _add_capacity(of, parts, windows, one, two)
-    _add_production(of, parts, windows)
+    _add_capacity(sizing, parts, windows, one, two)
+    _add_production(sizing, parts, windows)
 
 
-def _add_capacity(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Windows, one: Samples, two: Samples) -> None:
+def _add_capacity(sizing: Mapping[str, Sizing], parts: PartitionStates, windows: _Windows, one: Samples, two: Samples) -> None:
     """Add the rates of members in windows, over the partitions that they owned at both ends."""
     rows = np.flatnonzero(
         (one.owner == two.owner)
@@ -124,17 +124,17 @@ def _add_capacity(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Wi
     group, sustained, seen = windows.group[first], np.where(waited, rate, 0.0), np.minimum(rate, produced * _SECOND / length)
     names = parts.groups
     for run in runs(group):
-        mine = of[names[group[run.start]]]
+        mine = sizing[names[group[run.start]]]
         mine.sustained = max(mine.sustained, float(sustained[run].max()))
         mine.seen = max(mine.seen, float(seen[run].max()))
         mine.windows += int(waited[run].sum())
 
 
-def _add_production(of: Mapping[str, Sizing], parts: PartitionStates, windows: _Windows) -> None:
+def _add_production(sizing: Mapping[str, Sizing], parts: PartitionStates, windows: _Windows) -> None:
     """Add what was produced in windows to the open periods of their groups, and end those that later windows follow."""
     keys, names = parts.keys, parts.groups
     groups = np.unique(windows.group)
-    opened = {int(code): of[names[code]].open for code in groups.tolist()}
+    opened = {int(code): sizing[names[code]].open for code in groups.tolist()}
     carried = np.flatnonzero(np.isin(keys.group, [code for code, period in opened.items() if period]))
     bounds = np.array([(opened[code] or ())[:3] for code in keys.group[carried].tolist()], np.int64).reshape(-1, 3)
     before = _Windows(carried, keys.group[carried], bounds[:, 1], bounds[:, 2], keys.produced[carried])
@@ -150,7 +150,7 @@ def _add_production(of: Mapping[str, Sizing], parts: PartitionStates, windows: _
     produced, busiest = keys.produced.copy(), keys.busiest.copy()
     after = np.append(starts[1:], len(both))
     for at, (code, number) in enumerate(zip(both.group[starts].tolist(), period[starts].tolist(), strict=True)):
-        mine, figures = of[names[code]], [int(column[at]) for column in (begin, end, records)]
+        mine, figures = sizing[names[code]], [int(column[at]) for column in (begin, end, records)]
         rows = slice(starts[at], after[at])
         is_last = at + 1 == len(starts) or both.group[starts[at + 1]] != code
         if is_last:
@@ -182,19 +182,19 @@ def fullest(loads: Int64, members: int) -> int:
     return int(np.bincount(np.arange(len(loads)) % members, loads).max())
 
 
-def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int | None, headroom: float) -> dict[str, Any]:
+def sizing_columns(sizing: Sizing, parts: PartitionStates, group: int, members: int | None, headroom: float) -> dict[str, Any]:
     """Columns of `group_report`; empty without a window. `members`: those of the group now; `headroom`: 0.2 is a fifth."""
-    of, keys, topics = replace(of), parts.keys, parts.topics  # its open period ends in the copy alone
+    sizing, keys, topics = replace(sizing), parts.keys, parts.topics  # its open period ends in the copy alone
     first, after = np.searchsorted(keys.group, (group, group + 1))
     mine = first + np.flatnonzero(keys.window_at[first:after] != -NEVER)
-    if of.open is None or not len(mine):
+    if sizing.open is None or not len(mine):
         return {}
     mine = np.array(sorted(mine.tolist(), key=lambda at: (topics[keys.topic[at]], keys.partition[at])), np.int64)
-    is_busiest = of.end_period(*of.open[1:])
+    is_busiest = sizing.end_period(*sizing.open[1:])
     loads = (keys.produced if is_busiest else keys.busiest)[mine]
-    begin, end, records = of.open[1:] if is_busiest or of.busiest is None else of.busiest
+    begin, end, records = sizing.open[1:] if is_busiest or sizing.busiest is None else sizing.busiest
     per_second = _SECOND / max(end - begin, 1)
-    capacity = max(of.sustained, of.seen)
+    capacity = max(sizing.sustained, sizing.seen)
     worst = sorted(zip((-loads).tolist(), range(len(mine)), strict=True))[:_NAMED]
     return {
         "production_per_second": records * per_second,
@@ -204,10 +204,10 @@ def sizing_columns(of: Sizing, parts: PartitionStates, group: int, members: int 
             for load, at in worst
         ],
         "capacity_per_second": capacity or None,
-        "capacity_quality": "sustained" if of.sustained else "lower_bound" if of.seen else "unknown",
-        "capacity_windows": of.windows,
+        "capacity_quality": "sustained" if sizing.sustained else "lower_bound" if sizing.seen else "unknown",
+        "capacity_windows": sizing.windows,
         "member_load_per_second": fullest(loads, members) * per_second if members else None,
         "members_needed": least_members(loads, capacity / per_second / (1 + headroom)) if capacity else None,
         "members_useful": least_members(loads, loads.max() * _USEFUL),
-        "sizing_seconds": of.recorded / _SECOND,
+        "sizing_seconds": sizing.recorded / _SECOND,
     }

@@ -2,9 +2,9 @@
 
 The offsets topic does not record the start of a rebalance. It records the last commit of the old owner and the first commit of
 the new one (on any of its partitions, because a partition without traffic has no commits). A stop is the time between the two
-less the usual gap between commits, less the last time without members, which no strategy makes shorter, and less the time
+minus the usual gap between commits, minus the last time without members, which no strategy makes shorter, and minus the time
 without samples: the broker may have been away. Commits count as the owner's up to the third step after the one that assigned
-the partition; later commits are in the number of commits only.
+the partition; later ones count only in the number of commits.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class StrategyFigures:
         return figures
 
 
-def add_metrics(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
+def add_metrics(by_group: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
     """Add rows with `METRICS_COLUMNS`, all of each generation, to the figures of their groups."""
     # KIP-848 members may request different assignors, of which the broker uses one: its figures are kept together.
     by_broker = pc.equal(rows["protocol_kind"], "server")
@@ -124,14 +124,14 @@ def add_metrics(of: Mapping[str, StrategyFigures], rows: pa.Table) -> None:
     figures = zip(*(grouped[f"{name}_{how}"].to_pylist() for name, how in _RUN), strict=True)
     keys = zip(*columns, strict=True)
     for (group, assigned_by, strategy, mode), run in zip(keys, figures, strict=True):
-        runs, key = of[group].runs, (assigned_by, strategy, mode)
+        runs, key = by_group[group].runs, (assigned_by, strategy, mode)
         runs[key] = sum_runs(runs.get(key, _NO_RUN), run)
     is_declared = pc.and_(rows["declared"], pc.equal(rows["mode"], REPLAY))
     compared = rows.filter(pc.or_(pc.equal(rows["strategy"], OBSERVED), is_declared)).to_pylist()
     declared = {_place(row): row for row in compared if row["strategy"] != OBSERVED}
     for row in compared:
         if row["strategy"] == OBSERVED:
-            of[row["group_id"]].add_observed(row, declared.get(_place(row)))
+            by_group[row["group_id"]].add_observed(row, declared.get(_place(row)))
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, int, int, int]:
@@ -139,7 +139,7 @@ def _place(row: Mapping[str, Any]) -> tuple[str, int, int, int]:
 
 
 def sum_runs(one: Sequence[Any], other: Sequence[Any]) -> Run:
-    """The sums and peaks over two runs."""
+    """Two runs as one: sums are added, and the larger peak is kept."""
     sums = [(left or 0) + (right or 0) for left, right in zip(one[: len(_SUMS)], other[: len(_SUMS)], strict=True)]
     peaks = zip(one[len(_SUMS) :], other[len(_SUMS) :], strict=True)
     return [*sums, *(max((known for known in pair if known is not None), default=None) for pair in peaks)]

@@ -59,12 +59,12 @@ def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[s
 class _Task(ExitStack):
     """The part of a fold task that belongs to one cluster."""
 
-    def __init__(self, of: ClusterFold, plans: Plans) -> None:
+    def __init__(self, cluster: ClusterFold, plans: Plans) -> None:
         super().__init__()
-        self._of, self._plans = of, plans
-        self._ends = mapped_log_ends(EndsFile.load(of.ends))
-        self._rows = self.enter_context(TableRows(of.task, of.end, of.policy))
-        self._states = self.enter_context(FileWriter(partial(of.task.files.state_file, "states"), STATES))
+        self._cluster, self._plans = cluster, plans
+        self._ends = mapped_log_ends(EndsFile.load(cluster.ends))
+        self._rows = self.enter_context(TableRows(cluster.task, cluster.end, cluster.policy))
+        self._states = self.enter_context(FileWriter(partial(cluster.task.files.state_file, "states"), STATES))
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._strategies: list[StrategyFigures] = []
         self._unnamed: set[str] = set()
@@ -79,23 +79,23 @@ class _Task(ExitStack):
     def fold(self, number: int, blocks: Iterable[Block]) -> None:
         """Fold the blocks of one bucket."""
         rows = self._rows
-        chunks = _Chunks(blocks, self._of.chunk_starts, rows.decoded)
-        bucket = Bucket(self._of.spec, self._ends, self._plans, chunks.state)
+        chunks = _Chunks(blocks, self._cluster.chunk_starts, rows.decoded)
+        bucket = Bucket(self._cluster.spec, self._ends, self._plans, chunks.state)
         rows.provisional = False
         for chunk in chunks:
-            if chunks.ended and not self._of.write_states:
+            if chunks.ended and not self._cluster.write_states:
                 self._finish(bucket, chunk)
                 return
             bucket.advance(chunk, rows)
             pa.default_memory_pool().release_unused()
-        if self._of.write_states:
+        if self._cluster.write_states:
             state = [pa.array([number], pa.int32()), pa.array([bucket.state()], pa.binary())]
             self._states.write(pa.table(state, schema=STATES))
             rows.provisional = True
         self._finish(bucket, Chunk.empty())
 
     def _finish(self, bucket: Bucket, chunk: Chunk) -> None:
-        for figures in bucket.finish(chunk, self._rows, self._of.end):
+        for figures in bucket.finish(chunk, self._rows, self._cluster.end):
             self._rows.add_group(figures)
         for group in bucket.groups.values():
             self._kinds.update(group.kinds)

@@ -17,7 +17,7 @@ from counterpoise.pipeline.stored.transaction import TableTransaction
 
 __all__ = ["START_AGAIN", "ClusterState", "SavedState", "identity_of", "is_continued", "load_state"]
 
-_FORMAT = 23
+_FORMAT = 24
 """Increased when a field changes, also one of the states of groups."""
 START_AGAIN = "to audit from the start, give another --out"
 _FOLDER = ".state/saved/"
@@ -29,13 +29,13 @@ class ClusterState:
 
     positions: dict[int, int] = field(default_factory=dict)  # Log partition -> the offset after the last record
     stamps: dict[int, int] = field(default_factory=dict)  # Log partition -> time of the last record
-    read: dict[int, int] = field(default_factory=dict)  # Log partition -> the position of the recording (`snapshot.read_until`)
+    read: dict[int, int] = field(default_factory=dict)  # Log partition -> the position of the recording (`positions.read_until`)
     identity: dict[str, Any] = field(default_factory=dict)  # Identifies the capture (see `identity_of`)
     files: dict[str, list[int]] = field(default_factory=dict)  # File -> size and time of the last change
     # Times of the first and the last record
     begin: int | None = None
     end: int | None = None
-    watermark: int | None = None  # Rows of `partition_lag` up to then are final (`snapshot.watermark_of`)
+    watermark: int | None = None  # Rows of `partition_lag` up to then are final (`positions.watermark_of`)
     topics: dict[str, str] = field(default_factory=dict)  # Topic -> its last known id
     lives: dict[str, int] = field(default_factory=dict)  # Topic with samples -> how often samples show that it was recreated
     notes: list[str] = field(default_factory=list)  # The notes of the capture

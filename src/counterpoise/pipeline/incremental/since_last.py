@@ -11,8 +11,7 @@ from uuid import uuid4
 
 from counterpoise.pipeline.engine import ClusterInput, Engine, Job
 from counterpoise.pipeline.fold.ends_file import EndsFile, samples_of
-from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
-from counterpoise.pipeline.incremental.snapshot import (
+from counterpoise.pipeline.incremental.positions import (
     check_same_capture,
     files_of,
     first_record,
@@ -20,6 +19,7 @@ from counterpoise.pipeline.incremental.snapshot import (
     recreated,
     watermark_of,
 )
+from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
 from counterpoise.pipeline.storage.files import is_local, upload
 
 __all__ = ["StateTooOldError", "Update"]

@@ -37,7 +37,7 @@ class Allocation:
     ) -> None:
         self.subscribers, self.left = subscribers, left.copy()  # per topic: set of members; units still to assign
         self.share = share  # per topic: an even share of these units, rounded up
-        self.fresh, self.work = fresh, work
+        self.fresh, self.work = fresh, work  # without a history; topics that searches may still visit
         self.assigned: list[list[int]] = [[] for _ in subscribers]  # per topic: who got at least one unit, at least two, ..
         self._topics = [topic for topic, n in enumerate(left) if n]
         # Per member, those of these topics to which it subscribes. None: they are so many that a search looks at all topics.
@@ -130,7 +130,10 @@ class Allocation:
         return layers[self.share[topic] - 1] if len(layers) >= self.share[topic] > 0 else 0
 
     def _augment(self, start: list[int], goal: int, even: bool) -> bool:
-        """Augment along a shortest path from one of the topics to members of the goal; False if there is none."""
+        """Augment along a shortest path from one of the topics to members of the goal; False: there is none, or no `work` left.
+
+        `even`: only to members that have less than an even share of the last topic.
+        """
         came_from: dict[int, int | None] = {}
         for topic in start:
             came_from[topic] = None
@@ -140,15 +143,15 @@ class Allocation:
         while frontier:
             further: list[int] = []
             for topic in frontier:
-                fresh = self.subscribers[topic] & ~seen
-                if fresh:
-                    seen |= fresh
-                    near = self._topics_of(fresh)
+                found = self.subscribers[topic] & ~seen
+                if found:
+                    seen |= found
+                    near = self._topics_of(found)
                     self.work -= len(near)
                     if self.work < 0:
                         return False
                     for other in near:
-                        if other not in came_from and self.assigned[other] and self.assigned[other][0] & fresh:
+                        if other not in came_from and self.assigned[other] and self.assigned[other][0] & found:
                             came_from[other] = topic
                             if other not in self._dead_ends and self._ends(other, goal, came_from, even):
                                 return True
@@ -165,18 +168,18 @@ class Allocation:
     def _ends(self, topic: int, goal: int, came_from: dict[int, int | None], even: bool) -> bool:
         """Whether the path to this topic can end at one of its subscribers; if so, augment along it.
 
-        If not, no path can until the topic gives a unit: goals only shrink from one search to the next.
+        If not, no path can end there until the topic gives a unit: goals only shrink from one search to the next.
         """
         ends = self.subscribers[topic] & goal
         if ends and even:
             ends &= ~self._full(topic)
         if ends:
-            self._follow(topic, came_from, ends)
+            self._push(topic, came_from, ends)
         else:
             self._dead_ends.add(topic)
         return ends > 0
 
-    def _follow(self, topic: int, came_from: dict[int, int | None], last: int) -> None:
+    def _push(self, topic: int, came_from: dict[int, int | None], last: int) -> None:
         """Push as many units along the path as every step allows."""
         steps: list[tuple[int, int, int]] = []
         ending = topic

@@ -77,7 +77,7 @@ class Exchange:
         self.hand_over()
         while not self.settled():
             end = self._search()
-            if end is None or not self._follow(*end):
+            if end is None or not self._push(*end):
                 return False
         return True
 
@@ -136,7 +136,7 @@ class Exchange:
         return best[1], best[2], found
 
     def _takers(self, topic: int, here: int, seen: ByCount) -> list[tuple[int, int]]:
-        """Members that can take a unit of the topic, with the cost, unless `seen` at no more. A claim given up costs 1 less."""
+        """Members that can take a unit of the topic, by cost: 1 less for a claim given up. Without those `seen` at no more."""
         able, shed = (self.allocation.subscribers[topic], here), self.shed[topic]
         found = []
         for members, cost in ((shed[0], here - 1), able) if shed else (able,):
@@ -166,7 +166,7 @@ class Exchange:
                     further.append(giving)
             found.beyond[claimed, there] = further
 
-    def _follow(self, topic: int, member: int, found: _Labels) -> bool:
+    def _push(self, topic: int, member: int, found: _Labels) -> bool:
         """Augment along the path; False, with nothing changed, if it meets a member twice."""
         how = found.how
         path, at = [], how[topic]

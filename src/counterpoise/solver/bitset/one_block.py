@@ -1,13 +1,13 @@
 """One block: groups whose members can all have the quotas of a single block, without classes and without a flow.
 
 With equal capacities these loads are within one of each other. Free units go to the subscribers with most slack, the rest along
-augmenting paths (`allocation`), and members above their quotas hand over the claims they have too many (`exchange`). The result
+augmenting paths (`allocation`), and members above their quotas hand over surplus claims (`exchange`). The result
 needs no further proof. Loads are balanced, because quotas and ceiling slots add up to the units. No balanced plan keeps more:
 members keep as many claims as their quotas allow, which is the closed-form bound of `flows.transport`; if further claims must be
 swapped, `exchange` takes the cheapest swaps.
 
-Why beside `flows`: "40 topics x 25 partitions x 200 members, every member random" takes 0.2 ms here and 3 ms by flows,
-"200 x 50 x 200" 0.8 ms and 20 ms. Sets of members are Python integers, so one operation handles thousands of members.
+Why this method exists beside `flows`: "40 topics x 25 partitions x 200 members, every member random" takes 0.2 ms here and 3 ms
+by flows, "200 x 50 x 200" 0.8 ms and 20 ms. Sets of members are Python integers, so one operation handles thousands of members.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _BlockQuotas:
 
 
 def one_block(problem: Problem) -> OneBlock | None:
-    """The group as one block; None if it is surely not one, or beyond one of the limits above: then `flows` must plan it.
+    """The group as one block; None if it certainly is not, or is beyond one of the limits above: then `flows` must plan it.
 
     The caller makes sure that racks do not count. About O(T M / 64 + P).
     """

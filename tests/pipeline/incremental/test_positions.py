@@ -17,10 +17,10 @@ from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.new_samples import NewSamples
-from counterpoise.pipeline.incremental import snapshot
+from counterpoise.pipeline.incremental import positions
+from counterpoise.pipeline.incremental.positions import files_of, recreated, watermark_of
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState
 from counterpoise.pipeline.incremental.since_last import Update
-from counterpoise.pipeline.incremental.snapshot import files_of, recreated, watermark_of
 from counterpoise.pipeline.source import parquet_rows
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.storage.files import file_infos, parquet_footers
@@ -86,7 +86,7 @@ def test_requests_for_the_files_of_a_capture_are_not_one_after_the_other(tmp_pat
         asked.append("footers")
         return parquet_footers(files)
 
-    monkeypatch.setattr(snapshot, "file_infos", listed)
+    monkeypatch.setattr(positions, "file_infos", listed)
     monkeypatch.setattr(parquet_rows, "parquet_footers", footers)
     single = files_of(CaptureFiles(records=records, ends=ends))
     assert list(single) == [*records, *ends]
