@@ -52,7 +52,7 @@ def members_of(sets: list[int], n_members: int) -> Int64:
 
 
 def lowest(bits: int, n: int) -> int:
-    """The n lowest of the bits, or all where there are no more; the place of the cut is found by halves."""
+    """The n lowest of the bits, or all if there are no more; a binary search finds the cut."""
     if n == 1:
         return bits & -bits
     if bits.bit_count() <= n:
