@@ -36,9 +36,9 @@ def settle(
 
     Returns `holder` int32[P]: a member code, UNOWNED or CONTESTED.
 
-    O(K + P) for a bounded number of generations, no sort of claims: generations are written in rising order, so the newest claim
-    stands; a claim that does not stand after its own generation was written has a rival of that generation. The order of the
-    claims does not matter.
+    O(K + P) if all claims have one generation, else O(K log K + P): claims are sorted by generation and written in rising order,
+    so the newest claim stands; a claim that does not stand after its own generation was written has a rival of that generation.
+    The order of the claims does not matter.
     """
     holder = np.full(n_partitions, UNOWNED, np.int32)
     for members, partitions in _by_rising_generation(claim_member, claim_partition, generation):

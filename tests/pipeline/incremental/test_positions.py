@@ -95,7 +95,7 @@ def test_requests_for_the_files_of_a_capture_are_not_one_after_the_other(tmp_pat
     for number, file in enumerate(records):
         Path(file).rename(tmp_path / "whole" / f"{number}.parquet")
     moved = tuple(str(tmp_path / "whole" / f"{number}.parquet") for number in range(3))
-    monkeypatch.setattr(snapshot, "is_local", lambda _: False)
+    monkeypatch.setattr(positions, "is_local", lambda _: False)
     assert list(files_of(CaptureFiles(records=moved)).values()) == [single[file] for file in records]
     NewSamples(moved)
     assert asked == [str(tmp_path / "whole"), "footers"]
@@ -107,9 +107,9 @@ def test_what_is_beside_the_files_of_a_capture_is_not_looked_at(
 ) -> None:
     """The folder of a capture may hold the output of its audits, or anything else; a name in it need not be UTF-8."""
     files = CaptureFiles(records=(str(tmp_path / "records.parquet"),), ends=(str(tmp_path / "ends.parquet"),))
-    for place in (*files.records, *files.ends, tmp_path / os.fsdecode(b"\xff")):
-        Path(place).touch()
-    monkeypatch.setattr(snapshot, "is_local", lambda _: local)
+    for name in (*files.records, *files.ends, os.fsdecode(b"\xff")):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(positions, "is_local", lambda _: local)
     assert list(files_of(files)) == [*files.records, *files.ends]
 
 

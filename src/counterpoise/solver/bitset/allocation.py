@@ -39,8 +39,9 @@ class Allocation:
         self.share = share  # per topic: an even share of these units, rounded up
         self.fresh, self.work = fresh, work  # without a history; topics that searches may still visit
         self.assigned: list[list[int]] = [[] for _ in subscribers]  # per topic: who got at least one unit, at least two, ..
-        self._topics = [topic for topic, n in enumerate(left) if n]
-        # Per member, those of these topics to which it subscribes. None: they are so many that a search looks at all topics.
+        self._topics = [topic for topic, n in enumerate(left) if n]  # only of these are units assigned, and passed on
+        # Per member, which of `_topics` it subscribes to: a search looks only at those of the members that it reaches.
+        # None: at all of `_topics`. Set by the caller before `reroute`
         self.subscriptions: list[list[int]] | None = None
         self._dead_ends: set[int] = set()
         self.slack = state.slack  # empty when everybody has its quota
@@ -144,23 +145,24 @@ class Allocation:
             further: list[int] = []
             for topic in frontier:
                 found = self.subscribers[topic] & ~seen
-                if found:
-                    seen |= found
-                    near = self._topics_of(found)
-                    self.work -= len(near)
-                    if self.work < 0:
-                        return False
-                    for other in near:
-                        if other not in came_from and self.assigned[other] and self.assigned[other][0] & found:
-                            came_from[other] = topic
-                            if other not in self._dead_ends and self._ends(other, goal, came_from, even):
-                                return True
-                            further.append(other)
+                if not found:
+                    continue
+                seen |= found
+                others = self._topics_of(found)
+                self.work -= len(others)
+                if self.work < 0:
+                    return False
+                for other in others:
+                    if other not in came_from and self.assigned[other] and self.assigned[other][0] & found:
+                        came_from[other] = topic
+                        if other not in self._dead_ends and self._ends(other, goal, came_from, even):
+                            return True
+                        further.append(other)
             frontier = further
         return False
 
     def _topics_of(self, members: int) -> list[int]:
-        """Topics that the members may have units of, and others; a topic may be there more than once."""
+        """All topics of which the members may have got units here, among others; some more than once."""
         if self.subscriptions is None:
             return self._topics
         return [topic for member in each_bit(members) for topic in self.subscriptions[member]]

@@ -53,9 +53,10 @@ LAYERS_PER_TOPIC = 3
 each, and flows are faster."""
 MOST_HANDOVERS = 5_000
 """If members above their quotas must hand over more units, flows are used."""
-VISITS_PER_TOPIC, EXTRA_VISITS, UNITS_PER_VISIT = 150, 4_000, 4
-"""All searches together visit at most ``VISITS_PER_TOPIC * topics + EXTRA_VISITS + units / UNITS_PER_VISIT`` topics; then flows
-are used. If members are not one block, searches would visit far more. Flows cost more if there are more units."""
+VISITS_PER_TOPIC, EXTRA_VISITS, UNITS_PER_VISIT = 250, 4_000, 4
+"""All searches together visit at most ``VISITS_PER_TOPIC * topics + EXTRA_VISITS + units / UNITS_PER_VISIT`` topics, each as
+often as it is looked at; then flows are used. If members are not one block, searches would visit far more. Flows cost more if
+there are more units."""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -108,7 +109,7 @@ class OneBlock:
 
         That is so if the members are not one block, or if the search is beyond one of the limits above. `problem` is that of
         `one_block`, or has other claims. `with_history`: claims are kept as far as balance allows, or ignored. About
-        O(T M / 64 + P), and T M / 64 for each augmenting path.
+        O(T M / 64 + P), and at most T M / 64 for each topic that a search for an augmenting path expands.
         """
         quotas, units, subscribers, n_topics = self.quotas, self.units, self.subscribers, problem.n_topics
         if not with_history or int(problem.previous_owner.max(initial=UNOWNED)) < 0:
@@ -165,13 +166,16 @@ def _topics_share_subscribers(problem: Problem) -> bool:
 def _subscriptions(problem: Problem, count: Int64, topics: Bools) -> list[list[int]] | None:
     """Per member, those of `topics` (bool[T]) to which it subscribes; `count` (int64[T]): subscribers of each topic.
 
-    None if the subscribers of one topic have more than a quarter of these topics, on average: a search then looks at all of them.
+    None if the subscribers of one topic have, on average, more than a quarter of these topics, counted once per member: to look
+    at all of them then takes a search less time.
     """
-    some, links = topics.nonzero()[0], int(count[topics].sum())
-    if 4 * links**2 > len(some) ** 2 * problem.n_members:
+    n_topics, links = int(topics.sum()), int(count[topics].sum())
+    # A topic has links / n_topics subscribers, and a member has links / n_members topics
+    if 4 * links**2 > n_topics**2 * problem.n_members:
         return None
     member = problem.subscriber[np.repeat(topics, count)]
-    by_member = np.repeat(some, count[topics])[member.argsort(kind="stable")].tolist()
+    topic = np.repeat(topics.nonzero()[0], count[topics])
+    by_member = topic[member.argsort(kind="stable")].tolist()
     ends = np.bincount(member, minlength=problem.n_members).cumsum().tolist()
     return [by_member[start:end] for start, end in pairwise([0, *ends])]
 

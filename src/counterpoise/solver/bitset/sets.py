@@ -52,7 +52,7 @@ def members_of(sets: list[int], n_members: int) -> Int64:
 
 
 def lowest(bits: int, n: int) -> int:
-    """The n lowest of the bits, or all if there are fewer."""
+    """The n lowest of the bits, or all if there are fewer; a binary search finds the cut."""
     if n == 1:
         return bits & -bits
     if bits.bit_count() <= n:
