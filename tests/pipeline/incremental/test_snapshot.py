@@ -71,7 +71,7 @@ def test_all_is_known(
 
 
 def test_offsets_of_markers_that_were_read_are_not_forgotten_by_an_update_that_brings_samples_only(tmp_path: Path) -> None:
-    """The last record of a log partition is at offset 8, the end of its transaction at 9; then no group does anything for hours."""
+    """The last record of a log partition is at offset 8, the end of its transaction at 9; then all groups rest for hours."""
     capture = SimpleNamespace(place=str(tmp_path), notes=(), faults=(), files=CaptureFiles())
     transaction: Any = SimpleNamespace(captures={"c": capture}, scope=None, transaction=None)
     file = tmp_path / "1.parquet"

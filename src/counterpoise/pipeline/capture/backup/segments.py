@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, batches, records
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
 from counterpoise.pipeline.capture.folder import BackupCounts, capture_backup, hidden_batches
 
-__all__ = ["SegmentCounts", "from_segments", "partition_folders", "read_partition"]
+__all__ = ["SegmentCounts", "from_segments", "partition_folders"]
 
 _FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
 _SEGMENT = re.compile(r"\d{20}\.log")
@@ -39,7 +37,7 @@ def from_segments(source: Path, out: str | Path) -> SegmentCounts:
     """
     folders = partition_folders(source)
     counts = SegmentCounts(partitions=len(folders))
-    history = (batch for index, where in folders.items() for batch in read_partition(where, index, counts))
+    history = (batch for index, where in folders.items() for batch in in_batches(_rows(where, index, counts)))
     capture_backup(out, "segments", history, counts, lambda: {"hidden": _notes(counts)})
     return counts
 
@@ -62,12 +60,8 @@ def partition_folders(source: Path) -> dict[int, Path]:
     return dict(sorted(folders.items()))
 
 
-def read_partition(folder: Path, index: int, counts: SegmentCounts) -> Iterator[pa.RecordBatch]:
-    """The visible records of one partition in order of offset; updates `counts`."""
-    return in_batches(_rows(folder, index, counts))
-
-
 def _rows(folder: Path, index: int, counts: SegmentCounts) -> Iterator[Row]:
+    """The visible records of one partition in order of offset; updates `counts`."""
     # Two passes: only the marker after a batch says whether it is visible, and it may be in a later segment.
     hidden = hidden_batches(_transactional(folder, index))
     for segment in _segments(folder):
