@@ -16,7 +16,7 @@ from counterpoise.pipeline.capture.backup.log_batches import LogBatch, batches, 
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
 from counterpoise.pipeline.capture.folder import BackupCounts, capture_backup, hidden_batches
 
-__all__ = ["SegmentCounts", "from_segments", "partition_folders"]
+__all__ = ["SegmentCounts", "from_segments", "partition_folders", "read_partition"]
 
 _FOLDER = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)")
 _SEGMENT = re.compile(r"\d{20}\.log")
@@ -37,8 +37,8 @@ def from_segments(source: Path, out: str | Path) -> SegmentCounts:
     """
     folders = partition_folders(source)
     counts = SegmentCounts(partitions=len(folders))
-    history = (batch for index, where in folders.items() for batch in in_batches(_rows(where, index, counts)))
-    capture_backup(out, "segments", history, counts, lambda: {"hidden": _notes(counts)})
+    history = (row for index, where in folders.items() for row in read_partition(where, index, counts))
+    capture_backup(out, "segments", in_batches(history), counts, lambda: {"hidden": _notes(counts)})
     return counts
 
 
@@ -60,7 +60,7 @@ def partition_folders(source: Path) -> dict[int, Path]:
     return dict(sorted(folders.items()))
 
 
-def _rows(folder: Path, index: int, counts: SegmentCounts) -> Iterator[Row]:
+def read_partition(folder: Path, index: int, counts: SegmentCounts) -> Iterator[Row]:
     """The visible records of one partition in order of offset; updates `counts`."""
     # Two passes: only the marker after a batch says whether it is visible, and it may be in a later segment.
     hidden = hidden_batches(_transactional(folder, index))
