@@ -147,7 +147,7 @@ def _segment(data: bytes) -> object:
     folder = SCRATCH / "__consumer_offsets-0"
     folder.mkdir(exist_ok=True)
     (folder / f"{0:020d}.log").write_bytes(data)
-    return list(read_partition(folder, 0, SegmentCounts()))
+    return list(in_batches(read_partition(folder, 0, SegmentCounts())))
 
 
 def _batch(data: bytes) -> object:

@@ -111,6 +111,23 @@ def test_records_compacted_between_two_runs_are_a_gap_and_no_failed_generations(
     assert [told[number] for number in (5, 41, 42, 46)] == [(0, True), (None, False), (0, True), (3, True)]
 
 
+def test_a_cluster_whose_topics_get_ids_by_an_upgrade_is_the_same_cluster(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics have ids since Kafka 2.8; brokers of before, or with an older inter.broker.protocol.version, answer zeros."""
+    topic.generations, topic.end = {0: 1}, 1
+    begun = []
+    for one in ("A" * 22, "A" * 22, "_4ZRmhSnSlGqGzRlsL8c-w"):
+        monkeypatch.setitem(ABOUT["__consumer_offsets"], "topic_id", one)
+        begun.append(record(topic, tmp_path / "capture")["started_at"])
+    assert begun == [begun[0]] * 3
+    monkeypatch.setitem(ABOUT["__consumer_offsets"], "topic_id", "x")
+    record(topic, tmp_path / "other")
+    monkeypatch.setitem(ABOUT["__consumer_offsets"], "topic_id", "A" * 22)
+    with pytest.raises(CaptureError, match="holds a capture of another cluster's offsets topic"):
+        record(topic, tmp_path / "other")
+
+
 def test_ranges_of_later_runs_are_added_and_one_that_is_read_again_is_not(topic: Topic, tmp_path: Path) -> None:
     """One missing offset, or any after a short pause, is a transaction's; a run after a kill notes the same or a longer range."""
     topic.generations, topic.end = {0: 1}, 1

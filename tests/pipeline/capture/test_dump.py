@@ -221,6 +221,8 @@ def test_text_made_with_other_options_is_refused(tmp_path: Path, old: str, new: 
     done = CliRunner().invoke(app, ["audit", str(tmp_path / "dump.txt"), "--out", str(tmp_path / "report")])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert words in done.stderr
+    # Nothing is left that would be taken for a capture: the next text may go to the same folder.
+    assert from_dump(NEW, tmp_path / "out").records == 31
 
 
 def test_the_command_prints_what_it_found(tmp_path: Path) -> None:

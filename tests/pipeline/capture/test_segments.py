@@ -77,7 +77,7 @@ def partition(tmp_path: Path, *segments: bytes) -> Path:
 
 
 def offsets(folder: Path, found: SegmentCounts | None = None) -> list[int]:
-    return [at for each in read_partition(folder, 3, found or SegmentCounts()) for at in each["offset"].to_pylist()]
+    return [at for _, at, *_ in read_partition(folder, 3, found or SegmentCounts())]
 
 
 def whole(data: bytes) -> list[Record]:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.capture.backup.segments import SegmentCounts, partition_folders, read_partition
+from counterpoise.pipeline.capture.columns import in_batches
 from counterpoise.pipeline.source.layout import read_capture
 from tests.java import java_home
 from tests.kafka_broker import Broker
@@ -96,8 +97,8 @@ def test_nothing_that_was_there_at_two_polls_is_lost_and_nothing_is_twice(compac
         assert held(compacting) <= mine.keys()
         compacting.stop()
         folders = partition_folders(compacting.folder / "data")
-        batches = (read_partition(where, index, SegmentCounts()) for index, where in folders.items())
-        own = content(pa.Table.from_batches(itertools.chain.from_iterable(batches)))
+        logs = (read_partition(where, index, SegmentCounts()) for index, where in folders.items())
+        own = content(pa.Table.from_batches(in_batches(itertools.chain.from_iterable(logs))))
         assert own
         assert [place for place, record in own.items() if mine.get(place) != record] == []
         compacted = len(mine.keys() - own.keys())

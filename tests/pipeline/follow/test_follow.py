@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,7 @@ from py4j.protocol import Py4JError
 from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.follow import openmetrics
+from counterpoise.pipeline.follow import follower, openmetrics
 from counterpoise.pipeline.follow.follower import STALE_S, Follow, cause_of
 from counterpoise.pipeline.follow.gauges import Gauges
 from counterpoise.pipeline.schemas import TABLES
@@ -207,6 +208,25 @@ def test_an_update_that_does_not_end_is_trouble_and_a_long_first_one_is_not(spar
     assert follow.trouble() == "the last update began 605 s ago and has not ended"
     follow._began += 10
     assert follow.trouble() is None
+
+
+def test_a_pause_between_two_updates_is_no_trouble_however_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service manager would start it again every ten minutes."""
+    now, troubles = [0.0], list[str | None]()
+    nobody: Any = None
+    follow = Follow(nobody, {"default": SHOP}, tmp_path / "out", trigger=3_600)
+
+    def wait(until: float) -> None:
+        now[0] = until - 1
+        troubles.append(follow.trouble())
+        follow.stop()
+
+    monkeypatch.setattr(follower, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(follower, "audit", lambda *_, **__: SimpleNamespace(nothing_new=True))
+    monkeypatch.setattr(follow, "_wait", wait)
+    follow.status.doing = "following"
+    follow._updates()
+    assert troubles == [None]
 
 
 def test_what_watching_raises_ends_following(spark: SparkSession, tmp_path: Path) -> None:

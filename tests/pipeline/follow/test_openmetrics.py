@@ -161,3 +161,20 @@ def test_a_port_that_is_taken_or_a_host_of_others_is_named(gauges: Gauges, host:
         taken.listen()
         with pytest.raises(OptionError, match=rf"--metrics-host {host}, --metrics-port \d+: .*{words}.*; give another"):
             openmetrics.serve(gauges, taken.getsockname()[1], host, lambda: None)
+
+
+def test_metrics_are_served_at_an_address_of_ipv6_too(gauges: Gauges, monkeypatch: pytest.MonkeyPatch) -> None:
+    families = {}
+
+    class Server:
+        address_family = socket.AF_INET
+
+        def __init__(self, address: tuple[str, int], _: object) -> None:
+            families[address[0]] = self.address_family
+            raise OSError(98, "in use")
+
+    monkeypatch.setattr(openmetrics, "ThreadingHTTPServer", Server)
+    for host in ("::1", "localhost"):
+        with pytest.raises(OptionError, match="in use"):
+            openmetrics.serve(gauges, 9308, host, lambda: None)
+    assert families == {"::1": socket.AF_INET6, "localhost": socket.AF_INET}

@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
+from counterpoise.pipeline.capture.series import STATE_KEY
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.incremental import positions
-from counterpoise.pipeline.incremental.positions import files_of, recreated, watermark_of
+from counterpoise.pipeline.incremental.positions import check_same_capture, files_of, recreated, watermark_of
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState
 from counterpoise.pipeline.incremental.since_last import Update
 from counterpoise.pipeline.source import parquet_rows
@@ -67,6 +69,29 @@ def test_all_is_known(
     ends = sampled(samples, tmp_path) if samples else EndsFile.empty()
     newest, before, expected = (None if one is None else one * SECOND for one in (newest, before, expected))
     assert watermark_of(ends, read, newest, before) == expected
+
+
+def test_offsets_of_markers_that_were_read_are_not_forgotten_by_an_update_that_brings_samples_only(tmp_path: Path) -> None:
+    """The last record of a log partition is at offset 8, the end of its transaction at 9; then all groups rest for hours."""
+    capture = SimpleNamespace(place=str(tmp_path), notes=(), faults=(), files=CaptureFiles())
+    transaction: Any = SimpleNamespace(captures={"c": capture}, scope=None, transaction=None)
+    file = tmp_path / "1.parquet"
+    pq.write_table(pa.table({}).replace_schema_metadata({STATE_KEY: json.dumps({OFFSETS_TOPIC: {"0": 10, "1": 5}})}), file)
+    state = ClusterState()
+    for files, last in (((str(file),), [(0, 8, 700)]), ((), [])):
+        update = Update(transaction, {}, SavedState({}, {"c": state}, [], {}))
+        clusters = {"c": SimpleNamespace(record_files=files, ends=EndsFile.empty())}
+        engine: Any = SimpleNamespace(scanned=[{"cluster": "c", "last": last}], clusters=clusters, topic_names=dict)
+        engine.last_record_time, engine.tasks = lambda _: 700, {"c": SimpleNamespace(buckets=8)}
+        update._set_positions("c", engine)
+        state = update.clusters["c"]
+        assert (state.positions, state.read) == ({0: 9}, {0: 10, 1: 5})
+    # Hours later retention has dropped all that was audited: the next record follows the marker, so nothing is missing.
+    scanned = {"before_begin": [], "skipped": False, "last": [(0, 10, 900)], "flushes": [(900, [(0, 10, 10)])]}
+    check_same_capture("c", state, False, [scanned], 900)
+    scanned["flushes"] = [(900, [(0, 11, 11)])]
+    with pytest.raises(CaptureError, match="log partition 0: offsets 10 to 10"):
+        check_same_capture("c", state, False, [scanned], 900)
 
 
 def test_requests_for_the_files_of_a_capture_are_not_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,3 +192,15 @@ def refused(out: Path, **given: Any) -> str:
 def test_a_state_with_plain_names_must_have_a_place_beside_the_folder() -> None:
     with pytest.raises(OptionError, match="a whole bucket; the state with plain names goes beside --out: give a folder in the"):
         TableTransaction("s3://bucket", private=True)
+
+
+def test_a_state_with_plain_names_is_beside_a_folder_whose_path_ends_with_two_dots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, it was in the folder with hashed names, which is passed on."""
+    (tmp_path / "out" / "tables").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "out" / "tables")
+    monkeypatch.chdir(tmp_path / "out" / "tables")
+    for out in ("..", f"{tmp_path}/link/..", f"{tmp_path}/out"):
+        work = TableTransaction(out, private=True)
+        assert (work.out, work.state) == (f"{tmp_path}/out", f"{tmp_path}/.out-state")

@@ -231,6 +231,15 @@ def test_a_table_without_a_file_in_the_manifest_is_empty_and_a_damaged_manifest_
         load_manifest(out)
 
 
+@pytest.mark.parametrize("folder", ["cluster=shop/out", "date=today"])
+def test_only_the_two_folders_of_a_table_are_columns(tmp_path: Path, folder: str) -> None:
+    """An audit of each day may go to a folder that is named like a partition, too."""
+    with (work := TableTransaction(str(tmp_path / folder))).open():
+        first(work)
+    rows = dataset(join(work.out, "tables", TABLE)).to_table()
+    assert set(zip(*(map(str, rows[name].to_pylist()) for name in ("cluster", "date")), strict=True)) == {(ODD, DAYS[0])}
+
+
 def test_a_file_that_was_deleted_by_hand_counts_no_more_from_the_next_transaction_on(out: str) -> None:
     with (work := TableTransaction(out)).open():
         first(work)

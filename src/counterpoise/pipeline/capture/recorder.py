@@ -31,6 +31,8 @@ _MADE = {"poll": "polls", "segments": "segment files", "dump": "the text of kafk
 COMPACTED_AFTER_S = 600
 """After a shorter pause nothing is taken for compacted: segments of the offsets topic (100 MB) are compacted only when they are
 closed. Other offsets that are missing are markers and aborted records of transactions."""
+_NO_ID = 22 * "A"
+"""The id of a topic until its brokers are upgraded to Kafka 2.8 or newer."""
 FLUSH_RECORDS = 200_000
 FLUSH_BYTES = 64 * 2**20
 
@@ -90,7 +92,7 @@ class Recorder(Recording):
             raise CaptureError(f"{self._out}: holds a capture from {_MADE[folder.about['source']]}; give another folder")
         topic_id = now.topics.get(OFFSETS_TOPIC, {}).get("topic_id")
         known = folder.about.get("topic_id")
-        if known is not None and id_text(known) != topic_id:
+        if known not in (None, _NO_ID) and id_text(known) != topic_id:
             raise CaptureError(
                 f"{self._out}: holds a capture of another cluster's offsets topic (or of one before it was recreated); "
                 "give another folder"

@@ -150,6 +150,7 @@ class Follow:
                 self._write_report()
                 self.status.reports += 1
                 due, stale = time.monotonic() + self._report_every, False
+            self._began = start + self._trigger  # the next one: a pause is no trouble, however long
             self._wait(start + self._trigger)
 
     def _wait(self, until: float) -> None:

@@ -48,16 +48,16 @@ def first_record(files: CaptureFiles) -> int | None:
     return min(known, default=None) if len(known) == len(spans) else None
 
 
-def read_until(files: Sequence[str], positions: Mapping[int, int]) -> dict[int, int]:
+def read_until(files: Sequence[str], positions: Mapping[int, int], before: Mapping[int, int]) -> dict[int, int]:
     """Log partition -> the next offset to read. It may exceed `positions`: markers and aborted records are not delivered.
 
-    `positions`: log partition -> the offset after the last record that was read. `files` of records that `counterpoise capture`
-    wrote have positions in their footers.
+    `positions`: log partition -> the offset after the last record that was read; `before`: the result of the last audit. `files`
+    of records that `counterpoise capture` wrote have positions in their footers.
     """
-    recorded = dict(positions)
-    for about in parquet_footers(files):
-        state = json.loads((about.metadata or {}).get(STATE_KEY, b"{}"))
-        for index, offset in state.get(OFFSETS_TOPIC, {}).items():
+    recorded = dict(before)
+    states = (json.loads((about.metadata or {}).get(STATE_KEY, b"{}")) for about in parquet_footers(files))
+    for known in (positions, *(state.get(OFFSETS_TOPIC, {}) for state in states)):
+        for index, offset in known.items():
             recorded[int(index)] = max(int(offset), recorded.get(int(index), 0))
     return recorded
 
@@ -129,7 +129,7 @@ def _check_nothing_lost(cluster: str, last: ClusterState, manifests: Sequence[Ma
     if skipped or first_time is None or last.end is None or first_time <= last.end:
         return
     for partition, first in sorted(firsts.items()):
-        position = last.positions.get(partition, 0)
+        position = last.read.get(partition, 0)
         if first > position:
             raise CaptureError(
                 f"--since last: the capture of cluster {cluster} dropped records before they were audited (log partition "

@@ -129,7 +129,7 @@ class Update:
                 if offset >= now.positions.get(partition, 0):
                     now.positions[partition], now.stamps[partition] = offset + 1, time
         now.end = max((at for at in (last.end, engine.last_record_time(name)) if at is not None), default=None)
-        now.read = last.read | read_until(engine.clusters[name].record_files, now.positions)
+        now.read = read_until(engine.clusters[name].record_files, now.positions, last.read)
         now.watermark = watermark_of(engine.clusters[name].ends, now.read, now.end, last.watermark)
         now.buckets, now.names = engine.tasks[name].buckets, dict(sorted(engine.topic_names().items()))
 

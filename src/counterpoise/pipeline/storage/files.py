@@ -104,7 +104,8 @@ def _split(uri: str) -> tuple[str, str, str]:
     """Scheme, host or bucket, and path; the path of a local file is absolute."""
     scheme, mark, rest = uri.partition("://")
     if not mark:
-        return "file", "", str(Path(uri).absolute())
+        local = Path(uri)
+        return "file", "", str(local.resolve() if ".." in local.parts else local.absolute())
     scheme = scheme.lower()
     if scheme == "file":
         return "file", "", unquote("/" + rest.partition("/")[2])

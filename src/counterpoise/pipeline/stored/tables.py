@@ -91,15 +91,16 @@ def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
     """
     import pyarrow.dataset as ds
 
-    store, _ = filesystem_of(str(table))
+    store, root = filesystem_of(str(table))
     files = [filesystem_of(file)[1] for file in table_files(table, manifest)]
     kinds = pa.schema([("cluster", pa.string()), ("date", pa.date32())])
     if not files:
         known = TABLES.get(absolute(table).rpartition("/")[2], pa.schema([]))
         schema = pa.unify_schemas([known, kinds])
         return ds.FileSystemDataset.from_paths([], schema=schema, format=ds.ParquetFileFormat(), filesystem=store)
-    by_folder = ds.partitioning(kinds, flavor="hive")
+    # Below `root` only: a folder above it may be called ``date=...``, too.
+    inside = {"partitioning": ds.partitioning(kinds, flavor="hive"), "partition_base_dir": root}
     try:
-        return ds.dataset(files, format="parquet", filesystem=store, partitioning=by_folder, exclude_invalid_files=False)
+        return ds.dataset(files, format="parquet", filesystem=store, exclude_invalid_files=False, **inside)
     except (pa.ArrowInvalid, FileNotFoundError) as error:
         raise CaptureError(f"{table}: cannot be read ({first_line(error)}); run the audit again") from error

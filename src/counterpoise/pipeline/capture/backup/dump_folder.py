@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.dump_json import NOT_PRINTED, key_bytes, value_bytes
@@ -44,13 +43,13 @@ def from_dump(file: Path, out: str | Path) -> DumpCounts:
         raise CaptureError(f"{file}: not the output of kafka-dump-log --offsets-decoder; give its text as it was printed")
     counts = DumpCounts()
 
-    def facts() -> dict[str, Any]:
+    def rows() -> Iterator[Row]:
+        yield from rows_of(file, counts)
         if not counts.records and (counts.unreadable or not counts.aborted + counts.undecided):
             reason = counts.faults[0] if counts.faults else "it prints no records"
             raise CaptureError(f"{file}: no record could be read ({reason}); dump with --offsets-decoder")
-        return {"hidden": _notes(counts), "complete": False}
 
-    capture_backup(out, "dump", in_batches(rows_of(file, counts)), counts, facts)
+    capture_backup(out, "dump", in_batches(rows()), counts, lambda: {"hidden": _notes(counts), "complete": False})
     return counts
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from counterpoise.errors import CaptureError, WireError
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, batches, records
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, Row, in_batches
@@ -39,8 +37,8 @@ def from_segments(source: Path, out: str | Path) -> SegmentCounts:
     """
     folders = partition_folders(source)
     counts = SegmentCounts(partitions=len(folders))
-    history = (batch for index, where in folders.items() for batch in read_partition(where, index, counts))
-    capture_backup(out, "segments", history, counts, lambda: {"hidden": _notes(counts)})
+    history = (row for index, where in folders.items() for row in read_partition(where, index, counts))
+    capture_backup(out, "segments", in_batches(history), counts, lambda: {"hidden": _notes(counts)})
     return counts
 
 
@@ -62,12 +60,8 @@ def partition_folders(source: Path) -> dict[int, Path]:
     return dict(sorted(folders.items()))
 
 
-def read_partition(folder: Path, index: int, counts: SegmentCounts) -> Iterator[pa.RecordBatch]:
+def read_partition(folder: Path, index: int, counts: SegmentCounts) -> Iterator[Row]:
     """The visible records of one partition in order of offset; updates `counts`."""
-    return in_batches(_rows(folder, index, counts))
-
-
-def _rows(folder: Path, index: int, counts: SegmentCounts) -> Iterator[Row]:
     # Two passes: only the marker after a batch says whether it is visible, and it may be in a later segment.
     hidden = hidden_batches(_transactional(folder, index))
     for segment in _segments(folder):
