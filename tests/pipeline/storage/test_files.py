@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.storage import files
 from counterpoise.pipeline.storage.files import (
     absolute,
     delete,
@@ -53,6 +56,28 @@ def test_a_file_is_written_read_listed_and_deleted(root: str) -> None:
     delete(odd)
     delete(odd)
     assert (exists(odd), list_files(root, ".bin")) == (False, [])
+
+
+class _Hdfs:
+    """A store that does not rename to an existing name; otherwise the local disk."""
+
+    type_name = "hdfs"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(pafs.LocalFileSystem(), name)
+
+    def move(self, path: str, to: str) -> None:
+        if Path(to).exists():
+            raise OSError(f"{to} exists")
+        Path(path).rename(to)
+
+
+def test_a_small_file_is_replaced_on_hdfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`summary.json` and the files about a capture are written again and again under the same names."""
+    monkeypatch.setattr(files, "filesystem_of", lambda _: (_Hdfs(), str(tmp_path / "summary.json")))
+    for content in (b"one", b"two"):
+        write_bytes("hdfs://cluster/out/summary.json", content)
+    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {"summary.json": b"two"}
 
 
 def test_a_parquet_file_comes_back(root: str) -> None:

@@ -291,7 +291,7 @@ def write_bytes(uri: str, content: bytes) -> None:
     """Write or replace a file atomically: a reader sees the old or the new content.
 
     One PUT on an object store. Elsewhere a hidden file is written, synced and renamed, for one writer at a time. HDFS does not
-    rename to an existing name: give a new name.
+    rename to an existing name: there the old file is deleted first, and for a moment a reader sees neither.
     """
     store, path = filesystem_of(uri)
     with storage_errors(uri):
@@ -310,6 +310,8 @@ def write_bytes(uri: str, content: bytes) -> None:
         else:
             with store.open_output_stream(scratch) as out:
                 out.write(content)
+            with suppress(FileNotFoundError):
+                store.delete_file(path)
         store.move(scratch, path)
 
 
