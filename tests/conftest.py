@@ -26,6 +26,8 @@ _SERVERS = {
     "s3": re.compile(r"\bs3: "),
 }
 """What a test file has in it whose tests need an audit that other files read too, a Spark session, the S3-compatible server."""
+_WITH_AUDITS = ("incremental", "stored")
+"""Folders whose Spark tests run where the shared audits are, so that two workers with a session have about as much to do."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts jobs in the background with SIGINT ignored, and children inherit that: tests interrupt some.
@@ -49,7 +51,8 @@ def _scope_of_file(path: str) -> str:
     """What the tests of a file share, or nothing."""
     text = Path(path).read_text(encoding="utf-8")
     alone = path if 'scope="module"' in text else ""
-    return next((server for server, needed in _SERVERS.items() if needed.search(text)), alone)
+    server = next((server for server, needed in _SERVERS.items() if needed.search(text)), alone)
+    return "audits" if server == "spark" and Path(path).parent.name in _WITH_AUDITS else server
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -72,7 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked `long`, unless the profile is."""
+    """Leave out what is marked `long`, unless the profile is; begin with the tutorials, which wait for two minutes."""
+    items.sort(key=lambda item: "tests/tutorials" not in item.nodeid)
     if os.environ.get("COUNTERPOISE_PROFILE") != "long":
         left_out = [item for item in items if item.get_closest_marker("long")]
         items[:] = [item for item in items if item not in left_out]

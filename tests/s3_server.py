@@ -19,11 +19,16 @@ from tests.faulty_store import FaultyStore, faulty_store
 __all__ = ["s3", "s3_environment", "store", "upload"]
 
 _PROGRAM = """
-import logging, sys
-from moto.server import ThreadedMotoServer
+import logging, socket, sys, threading
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
 
 logging.disable()
-ThreadedMotoServer("127.0.0.1", int(sys.argv[1]), verbose=False).start()
+bound = socket.socket(fileno=int(sys.argv[1]))
+bound.listen()
+app = DomainDispatcherApplication(create_backend_app)
+server = make_server(*bound.getsockname(), app, threaded=True, fd=bound.fileno())
+threading.Thread(target=server.serve_forever, daemon=True).start()
 print("listening", flush=True)
 sys.stdin.read()
 """
@@ -31,24 +36,28 @@ sys.stdin.read()
 _KEYS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
+@pytest.fixture(scope="session")
+def _bound() -> Iterator[socket.socket]:
+    """A port that nobody else gets meanwhile; nothing listens there yet."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound
+
+
 @pytest.fixture(scope="session", autouse=True)
-def s3_environment() -> Iterator[str]:
-    """The endpoint, in the environment of everything that is started from here on; nothing listens there yet."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def s3_environment(_bound: socket.socket) -> Iterator[str]:
+    """The endpoint, in the environment of everything that is started from here on."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**_KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
+        for name, value in {**_KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{_bound.getsockname()[1]}"}.items():
             patch.setenv(name, value)
         yield os.environ["AWS_ENDPOINT_URL"]
 
 
 @pytest.fixture(scope="session")
-def _server(s3_environment: str) -> Iterator[str]:
-    port = s3_environment.rpartition(":")[2]
-    with subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as server:
+def _server(_bound: socket.socket, s3_environment: str) -> Iterator[str]:
+    program = [sys.executable, "-c", _PROGRAM, str(_bound.fileno())]
+    pipe, shared = subprocess.PIPE, [_bound.fileno()]
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, pass_fds=shared) as server:
         try:
             assert server.stdout is not None
             assert server.stdout.readline() == b"listening\n", "the S3-compatible server has ended"

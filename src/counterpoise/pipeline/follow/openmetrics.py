@@ -100,9 +100,12 @@ def serve(gauges: Gauges, port: int, host: str, trouble: Callable[[], str | None
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Figures(gauges))
-    family = {"address_family": socket.AF_INET6 if ":" in host else socket.AF_INET}
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
     try:
-        server: ThreadingHTTPServer = type("Server", (ThreadingHTTPServer,), family)((host, port), _handler(registry, trouble))
+        server = Server((host, port), _handler(registry, trouble))
     except OSError as error:
         raise OptionError(f"--metrics-host {host}, --metrics-port {port}: {error.strerror}; give another host or port") from None
     thread = threading.Thread(target=server.serve_forever, name="counterpoise-metrics", daemon=True)

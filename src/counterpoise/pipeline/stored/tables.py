@@ -99,8 +99,8 @@ def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:
         schema = pa.unify_schemas([known, kinds])
         return ds.FileSystemDataset.from_paths([], schema=schema, format=ds.ParquetFileFormat(), filesystem=store)
     # Below `root` only: a folder above it may be called ``date=...``, too.
-    inside = {"partitioning": ds.partitioning(kinds, flavor="hive"), "partition_base_dir": root}
+    options = {"partitioning": ds.partitioning(kinds, flavor="hive"), "partition_base_dir": root, "exclude_invalid_files": False}
     try:
-        return ds.dataset(files, format="parquet", filesystem=store, exclude_invalid_files=False, **inside)
+        return ds.dataset(files, format="parquet", filesystem=store, **options)
     except (pa.ArrowInvalid, FileNotFoundError) as error:
         raise CaptureError(f"{table}: cannot be read ({first_line(error)}); run the audit again") from error
