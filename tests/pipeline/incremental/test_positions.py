@@ -1,4 +1,4 @@
-"""Up to when all is known of a capture: the ends of the offsets topic say so exactly, and records where they are not sampled."""
+"""The time up to which a capture is complete: exact if the ends of the offsets topic are sampled, else by the newest records."""
 
 from __future__ import annotations
 

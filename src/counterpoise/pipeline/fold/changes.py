@@ -88,7 +88,7 @@ class Era:
 
 
 class _Eras:
-    """The last eras of a group by one kind of state, and the trial: empty, or the time of the change and the new state."""
+    """The last eras of a group by one kind of state, and the trial, a change that may not last: empty, or time and new state."""
 
     def __init__(self, saved: Mapping[str, Any] | None) -> None:
         state = saved or {"settled": [], "trial": []}

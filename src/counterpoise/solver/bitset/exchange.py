@@ -136,7 +136,10 @@ class Exchange:
         return best[1], best[2], found
 
     def _takers(self, topic: int, here: int, seen: ByCount) -> list[tuple[int, int]]:
-        """Members that can take a unit of the topic, by cost: 1 less for a claim given up. Without those `seen` at no more."""
+        """Members that can take a unit of the topic, and the cost: 1 less if it is a claim that they gave up before.
+
+        Members that were `seen` at this cost or a lower one are left out.
+        """
         able, shed = (self.allocation.subscribers[topic], here), self.shed[topic]
         found = []
         for members, cost in ((shed[0], here - 1), able) if shed else (able,):
