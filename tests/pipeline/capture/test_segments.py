@@ -117,7 +117,7 @@ def test_every_codec(codec: int, pack: Callable[[bytes], bytes]) -> None:
     for _ in range(200):
         spoilt = bytearray(found.payload)
         spoilt[rng.randrange(len(spoilt))] ^= 1 << rng.randrange(8)
-        damaged = LogBatch(0, codec, 0, 0, -1, 50, bytes(spoilt[: rng.randint(1, len(spoilt))]))
+        damaged = LogBatch(0, codec, False, False, False, 0, 0, -1, 50, bytes(spoilt[: rng.randint(1, len(spoilt))]))
         try:
             assert len(records(damaged)) == 50
         except WireError:
@@ -127,7 +127,7 @@ def test_every_codec(codec: int, pack: Callable[[bytes], bytes]) -> None:
 def test_a_lie_about_the_size_is_not_believed() -> None:
     """A Snappy block of ten bytes that says it holds four gigabytes."""
     with pytest.raises(WireError, match="cannot hold"):
-        records(LogBatch(0, 2, 0, 0, -1, 1, b"\xff\xff\xff\xff\x0f12345"))
+        records(LogBatch(0, 2, False, False, False, 0, 0, -1, 1, b"\xff\xff\xff\xff\x0f12345"))
 
 
 @given(st.binary(max_size=200))
@@ -255,5 +255,5 @@ def test_what_clients_and_brokers_pack_is_read(broker: Broker, codec: str, packe
     while len(whole(file.read_bytes())) < 300 and time.monotonic() < deadline:
         time.sleep(0.2)
     found = [each for each in batches(file.read_bytes()) if isinstance(each, LogBatch)]
-    assert {each.attributes & 7 for each in found} == {["none", "gzip", "snappy", "lz4", "zstd"].index(codec)}
+    assert {each.codec for each in found} == {["none", "gzip", "snappy", "lz4", "zstd"].index(codec)}
     assert [row[3] for row in whole(file.read_bytes())] == values

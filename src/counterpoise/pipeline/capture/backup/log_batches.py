@@ -36,27 +36,15 @@ class LogBatch:
     """One batch with a valid checksum."""
 
     base_offset: int
-    attributes: int  # Bits 0-2 the codec, 3 log append time, 4 transactional, 5 control
+    codec: int
+    append_time: bool  # Whether timestamps are the broker's, not the producer's
+    transactional: bool  # Whether it belongs to a transaction
+    control: bool  # Whether it holds a marker instead of records
     base_time: int
     max_time: int
     producer_id: int
     count: int
     payload: bytes  # The records, compressed by the codec
-
-    @property
-    def transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
-        return bool(self.attributes & 0x10)
-
-    @property
-    def control(self) -> bool:
-        """Whether it holds a marker instead of records."""
-        return bool(self.attributes & 0x20)
-
-    @property
-    def append_time(self) -> bool:
-        """Whether timestamps are the broker's, not the producer's."""
-        return bool(self.attributes & 0x08)
 
 
 def batches(data: bytes) -> Iterator[LogBatch | str]:
@@ -88,7 +76,7 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
 
 def records(batch: LogBatch) -> list[Record]:
     """The records of a batch. Raises `WireError` if the payload cannot be unpacked, or is not what its header says."""
-    data = _unpacked(batch.attributes & 0x07, batch.payload)
+    data = _unpacked(batch.codec, batch.payload)
     listed: list[Record] = []
     at = 0
     try:
@@ -136,8 +124,9 @@ def _next(data: bytes, at: int, effort: int) -> tuple[int | None, int]:
 
 def _batch(data: bytes, at: int, size: int) -> LogBatch:
     base, _, _, _, _, attributes, _, first_time, max_time, producer, _, _, count = HEADER.unpack_from(data, at)
+    append_time, transactional, control = (bool(attributes & bit) for bit in (0x08, 0x10, 0x20))
     payload = data[at + HEADER.size : at + size]
-    return LogBatch(base, attributes, first_time, max_time, producer, count, payload)
+    return LogBatch(base, attributes & 0x07, append_time, transactional, control, first_time, max_time, producer, count, payload)
 
 
 def _unpacked(codec: int, payload: bytes) -> bytes:
