@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import DataSourceStreamReader
 
-__all__ = ["RECORDS", "KafkaOffsets"]
-
-RECORDS: StructType = from_arrow_schema(ARROW)
-"""The columns of Spark's Kafka source."""
+__all__ = ["KafkaOffsets"]
 
 
 class KafkaOffsets(DataSource):
@@ -43,7 +40,7 @@ class KafkaOffsets(DataSource):
 
     def schema(self) -> StructType:
         """The columns of Spark's Kafka source."""
-        return RECORDS
+        return from_arrow_schema(ARROW)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         """A batch reader."""
