@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from counterpoise.pipeline.capture.poller import Poller
     from counterpoise.pipeline.capture.recorder import Recorder
     from counterpoise.pipeline.capture.recording import Schedule, Status
+    from counterpoise.pipeline.capture.settings import Settings
 
 __all__ = ["command", "trouble_lines", "words_of"]
 
@@ -101,17 +102,11 @@ def command(
 
     if "poll_every" in given and not poll:
         raise OptionError("--poll-every goes with --poll; give both, or none")
-    settings, schedule = cluster_settings(bootstrap, config), Schedule(flush_every, sample_every, keep_days)
-
-    def recorder(show: Callable[[Status], None]) -> Recorder | Poller:
-        return Poller(settings, out, poll_every, schedule, show) if poll else Recorder(settings, out, schedule, show)
-
-    _record(recorder, out, schedule, follow, as_json)
+    schedule = Schedule(flush_every, sample_every, keep_days, poll_every)
+    _record(Poller if poll else Recorder, cluster_settings(bootstrap, config), out, schedule, follow, as_json)
 
 
-def _record(
-    recorder: Callable[[Callable[[Status], None]], Recorder | Poller], out: str, schedule: Schedule, follow: bool, as_json: bool
-) -> None:
+def _record(kind: type[Recorder | Poller], settings: Settings, out: str, schedule: Schedule, follow: bool, as_json: bool) -> None:
     err = console(stderr=True)
     line = Line("asking the cluster", console=err)
     shown_at, tell = time.monotonic(), trouble_lines()
@@ -126,7 +121,7 @@ def _record(
             shown_at = time.monotonic()
             click.echo(json.dumps(asdict(status)))
 
-    running = recorder(show)
+    running = kind(settings, out, schedule, show)
     with stopped_by_signals(running.stop):
         with line if err.is_terminal else nullcontext():
             status = running.run(follow=follow)

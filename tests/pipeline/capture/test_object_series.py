@@ -206,7 +206,7 @@ def test_a_capture_is_recorded_to_an_object_store_and_continued(s3: str, monkeyp
     monkeypatch.setattr(recording, "Cluster", lambda _: FakeCluster())
     monkeypatch.setattr(poller, "poll_groups", lambda _: looks.pop(0))
     for written in (3, 1, 1):
-        assert Poller(Settings({"bootstrap.servers": "nowhere:9092"}), out, 1.0, Schedule()).run(follow=False).records == written
+        assert Poller(Settings({"bootstrap.servers": "nowhere:1"}), out, Schedule(poll=1.0)).run(follow=False).records == written
     capture = read_capture(out)
     files = capture.files
     assert (len(files.records), len(files.ends), capture.n_records) == (3, 3, 5)
@@ -238,7 +238,7 @@ def test_a_following_poll_waits_if_no_coordinator_can_say_whether_a_group_is_del
     monkeypatch.setattr(recording, "Cluster", lambda _: FakeCluster())
     monkeypatch.setattr(poller, "poll_groups", lambda _: looks.pop(0))
     monkeypatch.setattr(poller, "unconfirmed", unconfirmed)
-    following = Poller(Settings({"bootstrap.servers": "nowhere:9092"}), tmp_path / "c", 0.01, Schedule())
+    following = Poller(Settings({"bootstrap.servers": "nowhere:9092"}), tmp_path / "c", Schedule(poll=0.01))
     written = following.run(follow=True).records
     assert (asked, written > 2) == ([{"g"}, {"g"}], True)
 

@@ -157,7 +157,7 @@ def test_the_first_poll_that_shows_a_new_topic_has_its_partitions(tmp_path: Path
     monkeypatch.setattr(poller, "sample", sampled)
     held = group(member("a", 0, topic="u"), modern=True)
     monkeypatch.setattr(poller, "poll_groups", lambda _: GroupPoll([held], {"g"}, []))
-    Poller(Settings({"bootstrap.servers": "nowhere:1"}), tmp_path, 1.0, Schedule()).run(follow=False)
+    Poller(Settings({"bootstrap.servers": "nowhere:1"}), tmp_path, Schedule()).run(follow=False)
     rows = pq.read_table(tmp_path / "consumer_offsets.parquet").to_pylist()
     (target,) = [decode_record(row["key"], row["value"]) for row in rows if row["key"][1] == 7]
     assert isinstance(target, Record)
@@ -200,7 +200,7 @@ def test_a_group_that_is_not_listed_is_deleted_only_if_its_coordinator_says_so(
     monkeypatch.setattr(recording, "Cluster", lambda _: cluster)
     monkeypatch.setattr(poller, "sample", lambda _: Sample(1.0, {}, {}, {}, []))
     monkeypatch.setattr(poller, "poll_groups", lambda _: polls.pop(0))
-    told = [Poller(settings, tmp_path, 1.0, Schedule()).run(follow=False) for _ in range(2)]
+    told = [Poller(settings, tmp_path, Schedule()).run(follow=False) for _ in range(2)]
     assert [status.records for status in told] == [1, int(deleted)]
     assert [line.removeprefix("group g: ")[: len(fault or "")] for line in told[1].hidden] == ([] if fault is None else [fault])
 
@@ -238,7 +238,7 @@ def test_commits_that_are_not_shown_are_deleted_only_if_their_topic_is_not_hidde
     monkeypatch.setattr(recording, "Cluster", lambda _: cluster)
     monkeypatch.setattr(poller, "sample", lambda _: Sample(1.0, {}, {}, {}, []))
     monkeypatch.setattr(poller, "poll_groups", lambda _: polls.pop(0))
-    told = [Poller(settings, tmp_path, 1.0, Schedule()).run(follow=False) for _ in range(2)]
+    told = [Poller(settings, tmp_path, Schedule()).run(follow=False) for _ in range(2)]
     assert [status.records for status in told] == [3, 2 * deleted]
     assert asked == ["u"]
     words = "topic u: its commits are not shown, and whether they are deleted is unknown ("

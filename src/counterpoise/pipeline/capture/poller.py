@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 from counterpoise.errors import CaptureError, SourceError
@@ -14,9 +13,8 @@ from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, in_batches
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.group_poll import is_hidden, nothing_visible, poll_groups, unconfirmed
 from counterpoise.pipeline.capture.polled_records import PolledHistory
-from counterpoise.pipeline.capture.recording import Recording, Schedule, Status
+from counterpoise.pipeline.capture.recording import Recording, Status
 from counterpoise.pipeline.capture.sampler import Sample, sample
-from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["Poller"]
@@ -26,26 +24,11 @@ _FAULTS = 20
 
 
 class Poller(Recording):
-    """A recording by polls; `every` is the time between two polls in seconds.
+    """A recording by polls.
 
     At the start the last written records are read from the folder, so a run after a stop or a kill writes the changes since then.
-    The time of a change is that of the first poll that sees it: up to `every` seconds late.
+    The time of a change is that of the first poll that sees it: late by up to the time between two polls.
     """
-
-    def __init__(
-        self,
-        settings: Settings,
-        out: str | Path,
-        every: float,
-        schedule: Schedule,
-        report: Callable[[Status], None] | None = None,
-    ) -> None:
-        super().__init__(settings, out, schedule, report)
-        self._every = every
-        self._history = PolledHistory()
-        self._topic_ids: dict[str, bytes] = {}
-        self._without_id: set[str] = set()  # topics that samples lack, as without the right to describe them
-        self._next = self._polls = self._rebalancing = 0
 
     def run(self, *, follow: bool) -> Status:
         """Poll once, or with `follow` until `stop`.
@@ -58,7 +41,7 @@ class Poller(Recording):
             self._begin(folder)
             flushed = sampled = time.monotonic()
             while True:
-                due = time.monotonic() + self._every
+                due = time.monotonic() + self._schedule.poll
                 self._poll(folder, patient=follow and self._polls > 0)
                 if time.monotonic() - sampled >= self._schedule.sample:
                     sampled = time.monotonic()
@@ -80,8 +63,10 @@ class Poller(Recording):
             raise CaptureError(f"{self._out}: holds a capture from the offsets topic or a backup; give another folder")
         if about.get("cluster_id", cluster_id) != cluster_id:
             raise CaptureError(f"{self._out}: holds a capture of another cluster; give another folder")
-        self._next, self._polls = folder.records.state.get("next", 0), 0
-        self._history = PolledHistory(_recorded(folder))
+        self._next: int = folder.records.state.get("next", 0)
+        self._history, self._polls, self._rebalancing = PolledHistory(_recorded(folder)), 0, 0
+        self._topic_ids: dict[str, bytes] = {}
+        self._without_id: set[str] = set()  # topics that samples lack, as without the right to describe them
         facts = {"format": 1, "topic": OFFSETS_TOPIC, "source": "poll", "cluster_id": cluster_id, "complete": False}
         folder.update_about(**facts, started_at=about.get("started_at", time.time()), hidden=[])
         folder.write_json("aborted_offsets.json", [])
@@ -132,7 +117,7 @@ class Poller(Recording):
 
     def _add_sample(self, folder: CaptureFolder, taken: Sample) -> None:
         self._topic_ids |= {name: base64.urlsafe_b64decode(about["topic_id"] + "==") for name, about in taken.topics.items()}
-        self._write_sample(folder, taken, polls=self._polls, rebalancing=self._rebalancing, every=self._every)
+        self._write_sample(folder, taken, polls=self._polls, rebalancing=self._rebalancing, every=self._schedule.poll)
 
     @property
     def _position(self) -> dict[str, Any]:

@@ -22,11 +22,12 @@ __all__ = ["Recording", "Schedule", "Status"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Seconds between two writes, and between two samples; days after which records are dropped, None: never."""
+    """Seconds between two writes, two samples and two polls; days after which records are dropped, None: never."""
 
     flush: float = 10.0
     sample: float = 30.0
     keep_days: float | None = None
+    poll: float = 5.0
 
 
 @dataclass
