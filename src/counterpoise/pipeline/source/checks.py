@@ -1,21 +1,18 @@
-"""Checks of a capture's files before Spark starts: complete Parquet, expected columns and types, valid JSON."""
+"""Checks of a capture's Parquet files before Spark starts: complete, with the expected columns and types."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from counterpoise.errors import CaptureError, SnapshotError
+from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.object_series import visible
-from counterpoise.pipeline.storage.files import absolute, list_files, parquet_footers, read_bytes
-from counterpoise.snapshot.json_text import decoded, fitted
+from counterpoise.pipeline.storage.files import absolute, list_files, parquet_footers
 
-__all__ = ["KAFKA", "aborted_records", "check_columns_present", "check_table", "parquet_files", "topic_ids"]
+__all__ = ["KAFKA", "check_columns_present", "check_table", "parquet_files"]
 
-T = TypeVar("T")
 KAFKA = "Spark's Kafka source"
 """The format that defines the columns of records."""
 
@@ -74,33 +71,3 @@ def parquet_files(where: str) -> list[str]:
     root = absolute(where)
     inside = ((file, file.removeprefix(root).strip("/").split("/")) for file in list_files(root))
     return visible(file for file, parts in inside if not any(part.startswith((".", "_")) for part in parts))
-
-
-_Partition = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-_Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-
-
-class _Topic(msgspec.Struct):
-    partitions: _Partition
-    topic_id: str | None = None
-
-
-_TOPICS = 'expected topic -> {"partitions": number, "topic_id": string}; record it again'
-_PAIRS = "expected pairs [partition, offset]; record it again"
-
-
-def topic_ids(where: str) -> dict[str, str]:
-    """Read ``topics.json``: topic -> its id, for topics that have one. Raises `CaptureError` if it has another form."""
-    return {name: about.topic_id for name, about in _read(where, dict[str, _Topic], _TOPICS).items() if about.topic_id}
-
-
-def aborted_records(where: str) -> frozenset[tuple[int, int]]:
-    """Read ``aborted_offsets.json``: log partition and offset of records of aborted transactions. Raises as `topic_ids`."""
-    return frozenset(_read(where, list[tuple[_Partition, _Offset]], _PAIRS))
-
-
-def _read(where: str, kind: type[T], expected: str) -> T:
-    try:
-        return fitted(decoded(read_bytes(where), expected), kind, "$", expected)
-    except SnapshotError as error:
-        raise CaptureError(f"{where}: {error}") from None
