@@ -15,7 +15,7 @@ from tests.report import fleet
 
 from counterpoise import strategies
 from counterpoise.cli.app import app
-from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.schemas import COLUMNS, TABLES
 from counterpoise.simulation.scenario_file import load
 from counterpoise.simulation.simulate import simulate
 
@@ -63,12 +63,7 @@ def test_the_list_of_ready_scenarios() -> None:
 
 
 def test_a_recorded_group_is_replayed_from_an_audits_tables(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = tmp_path / "tables" / "group_generations"
-    table.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(json.loads(gzip.decompress(RECORDED.read_bytes()))), table / "part-0.parquet")
+    write_generations(tmp_path / "tables" / "group_generations" / "cluster=default")
     result = run("--audit", tmp_path, "--group", "order-service", "--strategies", "range,cooperative-sticky")
     assert result.exit_code == 0
     assert "Recorded under range: 6 generations, 53 partitions revoked." in result.stdout
@@ -76,15 +71,18 @@ def test_a_recorded_group_is_replayed_from_an_audits_tables(tmp_path: Path) -> N
     assert (unknown.exit_code, unknown.stderr) == (2, "counterpoise: nobody: the audit has no such classic group\n")
 
 
-def test_a_group_in_two_clusters_is_replayed_from_the_one_that_is_named(tmp_path: Path) -> None:
+def write_generations(folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = pa.Table.from_pylist(json.loads(gzip.decompress(RECORDED.read_bytes())))
+    folder.mkdir(parents=True)
+    rows = json.loads(gzip.decompress(RECORDED.read_bytes()))
+    pq.write_table(pa.Table.from_pylist(rows, COLUMNS["group_generations"]), folder / "0.parquet")
+
+
+def test_a_group_in_two_clusters_is_replayed_from_the_one_that_is_named(tmp_path: Path) -> None:
     for cluster in ("east", "west"):
-        table = tmp_path / "tables" / "group_generations" / f"cluster={cluster}"
-        table.mkdir(parents=True)
-        pq.write_table(rows.drop_columns([one for one in ("cluster", "date") if one in rows.column_names]), table / "0.parquet")
+        write_generations(tmp_path / "tables" / "group_generations" / f"cluster={cluster}")
     words = ("--audit", tmp_path, "--group", "order-service", "--strategies", "range")
     both = run(*words)
     assert (both.exit_code, both.stderr) == (

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from counterpoise.errors import ScenarioError
+from counterpoise.pipeline.records.place import moment_of
 from counterpoise.simulation import simulate
 from counterpoise.simulation.play import Play
 from counterpoise.simulation.recorded import recorded
@@ -22,6 +23,7 @@ from tests.work import Compared
 FILE = Path(__file__).parent.parent / "data" / "recorded" / "shop-generations.json.gz"
 GROUPS: dict[str, list[dict[str, Any]]] = {}
 for row in json.loads(gzip.decompress(FILE.read_bytes())):
+    row |= {name: moment_of(row[name]) for name in ("log_ts", "state_ts") if row[name] is not None}
     GROUPS.setdefault(row["group_id"], []).append(row)
 DEVIATIONS = {"shipping-planner": (22, 22)}
 """Two members joined while a follow-up was under way; the simulated follow-up is over by then."""
@@ -98,7 +100,8 @@ def record(scenario: Scenario, strategy: str) -> list[dict[str, Any]]:
         ]
         leader = None if coordinator._leader is None else coordinator._members[coordinator._leader].said.member_id
         fixed = {"deleted": False, "protocol_type": "consumer", "protocol": strategy, "leader": leader, "members": members}
-        times = {"log_ts": world.now * 1000 + 10**12, "state_ts": coordinator._joined_at * 1000 + 10**12}
+        now, joined = (moment_of(at * 1000 + 10**12) for at in (world.now, coordinator._joined_at))
+        times = {"log_ts": now, "state_ts": joined}
         rows.append({"log_offset": len(rows), "generation": coordinator.generation, **fixed, **times})
 
     def watched(step: Any) -> Any:
@@ -159,7 +162,7 @@ def written(number: int, second: int, members: Mapping[str, tuple[str | None, li
         }
         for name, (instance, partitions) in members.items()
     ]  # fmt: skip
-    at = (1000 + second) * 10**6
+    at = moment_of((1000 + second) * 10**6)
     return {
         "log_offset": number, "generation": number, "deleted": False, "protocol_type": "consumer", "protocol": "range",
         "leader": listed[-1]["member_id"], "members": listed, "log_ts": at, "state_ts": at,

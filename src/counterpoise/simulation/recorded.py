@@ -52,14 +52,14 @@ def recorded(
         raise ScenarioError(f"{name}: no generation of consumers was recorded, so there is nothing to replay")
     script = _Script(listed, _naming(planned))
     script.write()
-    first = planned[0]["members"]
+    first, (begin, end) = planned[0]["members"], (planned[at]["log_ts"].isoformat(" ", "seconds") for at in (0, -1))
     scenario = Scenario(
         name,
         script.first_sizes,
         list(script.members.values()),
         script.events,
         timing=_timing(listed, planned, first),
-        about=f"{len(planned)} generations were recorded, from {_when(planned[0]['log_ts'])} to {_when(planned[-1]['log_ts'])}.",
+        about=f"{len(planned)} generations were recorded, from {begin} to {end}.",
     )
     missing = sum(max(after - before - 1, 0) for before, after in pairwise(numbered))
     fresh = [row for before, row in zip([None, *planned], planned, strict=False) if not _same_generation(before, row)]
@@ -83,7 +83,7 @@ class _Script:
     unexplained: int = 0
 
     def write(self) -> None:
-        self.begin = _seconds(self.rows[0]["log_ts"]) - 1
+        self.begin: float = self.rows[0]["log_ts"].timestamp() - 1
         self.sizes: dict[str, int] = {}
         self.subscribed: dict[str, tuple[str, ...]] = {}
         before: Row | None = None
@@ -97,8 +97,8 @@ class _Script:
             before = row
 
     def _at(self, row: Row) -> float:
-        joined = row["state_ts"] if row["members"] and row["state_ts"] is not None else row["log_ts"]
-        return round(max(_seconds(joined) - self.begin - _BEFORE, 0.0), 3)
+        joined: datetime = row["state_ts"] if row["members"] and row["state_ts"] is not None else row["log_ts"]
+        return round(max(joined.timestamp() - self.begin - _BEFORE, 0.0), 3)
 
     def _named(self, row: Row | None) -> dict[str, Row]:
         return {self.naming[m["member_id"]]: m for m in (row["members"] if row and not row["deleted"] else ())}
@@ -112,7 +112,7 @@ class _Script:
         was = self._named(before)
         back = sorted(n for n, m in self._named(row).items() if n in was and was[n]["member_id"] != m["member_id"])
         if back:
-            at = round(_seconds(row["log_ts"]) - self.begin, 3)
+            at = round(row["log_ts"].timestamp() - self.begin, 3)
             self.events.append(Event(at, "restart", back))
 
     def _changed(self, before: Row | None, row: Row, given: set[str]) -> None:
@@ -133,7 +133,7 @@ class _Script:
             self.subscribed[name] = topics
             self.events.append(Event(at, "subscribe", name, topics=topics))
         if come and not was and before is not None:
-            first = round(_seconds(before["log_ts"]) - self.begin, 3) if not before["generation"] else at
+            first = round(before["log_ts"].timestamp() - self.begin, 3) if not before["generation"] else at
             self.events.append(Event(min(first, at), "join", come[:1]))
             come = come[1:]
         if come:
@@ -222,12 +222,12 @@ def _revoked(rows: Sequence[Row]) -> int:
 
 def _timing(rows: Sequence[Row], planned: Sequence[Row], members: Sequence[Row]) -> Timing:
     """The rebalance time-out as members ask for it; heartbeats and sessions so short that what was two generations stays two."""
-    ends = [_seconds(row["state_ts"] or row["log_ts"]) for row in planned]
+    ends = [(row["state_ts"] or row["log_ts"]).timestamp() for row in planned]
     gap = min([after - before for before, after in pairwise(ends) if after > before], default=3.0)
     heartbeat = round(min(max(gap / 4, 0.02), 3.0), 3)
     gather = 3.0
     if not rows[0]["members"] and not rows[0]["deleted"]:
-        gather = min(max(ends[0] - _seconds(rows[0]["log_ts"]) - _BEFORE, 0.0), 3.0)
+        gather = min(max(ends[0] - rows[0]["log_ts"].timestamp() - _BEFORE, 0.0), 3.0)
     return Timing(
         # A static member that is gone has been silent for its session when the record shows it; this one bridges a restart.
         session_timeout=heartbeat + 0.02,
@@ -238,12 +238,3 @@ def _timing(rows: Sequence[Row], planned: Sequence[Row], members: Sequence[Row])
         metadata_retry=0.0,
         revoke=round(min(gap / 8, 0.05), 3),
     )
-
-
-def _seconds(moment: datetime | float) -> float:
-    """A time stamp as seconds: datetime, or microseconds."""
-    return moment.timestamp() if isinstance(moment, datetime) else moment / 1e6
-
-
-def _when(moment: datetime | float) -> str:
-    return moment.isoformat(" ", "seconds") if isinstance(moment, datetime) else f"{moment / 1e6:.3f}"
