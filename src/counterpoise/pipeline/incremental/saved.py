@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.storage.files import join, read_bytes, read_if_exists, write_bytes
@@ -47,10 +49,6 @@ class ClusterState:
     states: list[str] = field(default_factory=list)  # Files of the output folder's manifest with the states of its buckets
     ends: str | None = None  # The file with the index of its samples of log ends (`EndsFile`)
     samples: str = ""  # The file of these samples
-
-    def __post_init__(self) -> None:
-        for name in ("positions", "stamps", "read"):  # JSON has partitions as texts
-            setattr(self, name, {int(partition): value for partition, value in getattr(self, name).items()})
 
 
 @dataclass
@@ -98,14 +96,13 @@ def load_state(work: TableTransaction) -> SavedState | None:
     place = work.place_of(name)
     try:
         about = json.loads(read_bytes(place))
-        number, version = about.pop("format"), about.pop("counterpoise")
+        number, version = about["format"], about["counterpoise"]
         if (number, version) != (_FORMAT, __version__):
             by = f"counterpoise {version}" if version != __version__ else "an earlier state of counterpoise"
             raise CaptureError(f"{place}: was left by {by}, this is {__version__}; {START_AGAIN}")
-        clusters = {cluster: ClusterState(**one) for cluster, one in about.pop("clusters").items()}
-        saved = SavedState(clusters=clusters, **about)
-        needed = {file for one in clusters.values() for file in (*one.states, one.ends, one.samples) if file}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        saved = msgspec.convert(about, SavedState, str_keys=True)
+        needed = {file for one in saved.clusters.values() for file in (*one.states, one.ends, one.samples) if file}
+    except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
         raise CaptureError(f"{place}: damaged; {START_AGAIN}") from error
     if missing := sorted(needed - work.manifest.files):
         raise CaptureError(f"{work.place_of(missing[0])}: was deleted; {START_AGAIN}")
