@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -132,7 +131,7 @@ class CaptureFolder:
             about = json.loads(text)
         except ValueError:
             about = None
-        if not isinstance(about, dict) or os.fspath(about.get("topic", "")) == "":
+        if not isinstance(about, dict) or not about.get("topic"):
             raise CaptureError(f"{file}: damaged, or not written by `counterpoise capture`; give another folder")
         return about
 

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, check_leaders, id_text, source_error
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, check_leaders, source_error
 from counterpoise.pipeline.capture.fetch import PATIENCE_S, TRANSIENT, open_consumer, split_events, to_batch
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.positions import from_json, to_json
@@ -92,7 +92,7 @@ class Recorder(Recording):
             raise CaptureError(f"{self._out}: holds a capture from {_MADE[folder.about['source']]}; give another folder")
         topic_id = now.topics.get(OFFSETS_TOPIC, {}).get("topic_id")
         known = folder.about.get("topic_id")
-        if known not in (None, _NO_ID) and id_text(known) != topic_id:
+        if known not in (None, _NO_ID, topic_id):
             raise CaptureError(
                 f"{self._out}: holds a capture of another cluster's offsets topic (or of one before it was recreated); "
                 "give another folder"
