@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from counterpoise.report.history import Row
 from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, rounded, visible
@@ -166,8 +167,6 @@ def _over(ratio: float | None) -> str:
 
 def period_of(summary: Row) -> tuple[int, int]:
     """First and last instant of the audit in microseconds; 0 if there are no records."""
-    from datetime import datetime
-
     known = [summary.get("from"), summary.get("to")]
     start, stop = (round(datetime.fromisoformat(str(text)).timestamp() * 1e6) if all(known) else 0 for text in known)
     return start, stop

@@ -41,31 +41,13 @@ _SCRIPTS = ("page.js", "tables.js", "view.js")
 
 
 def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
-    """Write ``out_dir/report.html`` from the tables and the summary of an audit.
+    """Write ``out_dir/report.html`` from the tables and the summary of an audit; returns its path or URI.
 
-    Parameters
-    ----------
-    out_dir : path or URI
-        The audit's output folder.
-    limits
-        How much is drawn; the page says what is left out.
+    `limits`: how much is drawn; the page says what is left out. The same tables give the same bytes. Groups are read a few at a
+    time and written one by one; memory is bounded by a few numbers per group and finding, one per step, and `limits`.
 
-    Returns
-    -------
-    str
-        Where the page is. The same tables give the same bytes.
-
-    Raises
-    ------
-    CaptureError
-        The folder is no audit's output, or a table cannot be read.
-    MissingExtraError
-        jinja2 or pyarrow is not installed.
-
-    Notes
-    -----
-    Groups are read a few at a time and written one by one; memory is bounded by a few numbers per group and finding, one
-    per step, and `limits`.
+    Raises `CaptureError` if the folder is no audit's output, or a table cannot be read, and `MissingExtraError` if jinja2 or
+    pyarrow is not installed.
     """
     try:
         import jinja2  # noqa: F401

@@ -57,27 +57,16 @@ class GroupGauges:
 
 
 class Gauges:
-    """The figures of all groups after the last `refresh`; other threads may read them at any time.
-
-    Attributes
-    ----------
-    groups : tuple of GroupGauges
-        Groups that exist, or have lag; sorted by cluster and name.
-    actions : mapping
-        Cluster and kind of an action -> the number of groups that it concerns.
-    findings : mapping
-        Cluster, kind and severity -> the number of findings that are not accepted.
-    newest : datetime, optional
-        Time of the newest group record.
-    """
+    """The figures of all groups after the last `refresh`; other threads may read them at any time."""
 
     def __init__(self, clusters: Iterable[str]) -> None:
         self._clusters = tuple(sorted(clusters))
         self._clients: dict[str, dict[_Member, str]] = {name: {} for name in self._clusters}
-        self.groups: tuple[GroupGauges, ...] = ()
-        self.actions: Mapping[tuple[str, str], int] = {}
+        self.groups: tuple[GroupGauges, ...] = ()  # groups that exist, or have lag; sorted by cluster and name
+        self.actions: Mapping[tuple[str, str], int] = {}  # cluster and kind of an action -> the number of groups that it concerns
+        # cluster, kind and severity -> the number of findings that are not accepted
         self.findings: Mapping[tuple[str, str, str], int] = {}
-        self.newest: datetime | None = None
+        self.newest: datetime | None = None  # time of the newest group record
 
     def refresh(self, manifest: Manifest) -> None:
         """Read the tables of an output folder. O(groups + partitions with lag + new members), independent of the history."""
