@@ -42,7 +42,7 @@ class Audit:
     def __init__(self, out: str, summary: Row, manifest: Manifest | None = None, *, by_cluster: bool = False) -> None:
         self.out = out
         self.summary = summary
-        self.clusters = frozenset(summary.get("clusters") or [summary.get("cluster", "")])
+        self.clusters = frozenset(summary["clusters"])
         self._manifest = manifest
         self._several = by_cluster or len(self.clusters) > 1
 
@@ -192,9 +192,7 @@ class Audit:
         return {name: self._group if name == "group_id" else pc.field(name) for name in listed}
 
     def _within(self, name: str, source: Any, where: Any) -> Any:
-        """`where`, and only rows of the audit that wrote the summary; all rows if the summary has an older format."""
-        if "days" not in self.summary:
-            return where
+        """`where`, and only rows of the audit that wrote the summary."""
         parts = [] if where is None else [where]
         if name in ("group_report", "changes", "findings", "actions"):
             parts.append(reduce(or_, (_on_day(cluster, day) for cluster, day in self.summary["days"].items())))

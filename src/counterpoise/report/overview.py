@@ -89,8 +89,7 @@ def headline(summary: Row, period: tuple[int, int]) -> str:
 
 def group_name(summary: Row, row: Row) -> str:
     """The group of a row; with its cluster, if the audit has several."""
-    several = len(summary.get("clusters", ())) > 1
-    return f"{row['cluster']}/{row['group_id']}" if several else str(row["group_id"])
+    return f"{row['cluster']}/{row['group_id']}" if len(summary["clusters"]) > 1 else str(row["group_id"])
 
 
 def first_groups(summary: Row, row: Row, most: int) -> str:
