@@ -115,15 +115,13 @@ def _installed(name: str) -> bool:
 def cluster_settings(bootstrap: str | None, config: Path | None) -> Settings:
     """How to reach a cluster, by ``--bootstrap-server`` and the properties of ``--command-config``.
 
-    Raises `OptionError` if no server is given, a line of the file or a setting cannot be used, or the isolation level is unknown.
+    Raises `OptionError` if no server is given, or a line of the file or a setting cannot be used.
     """
     from counterpoise.pipeline.capture.settings import Settings, read_properties
 
     given = read_properties(config) if config is not None else {}
     if bootstrap is not None:
         given["bootstrap.servers"] = bootstrap
-    if given.get("isolation.level", "read_committed") not in ("read_committed", "read_uncommitted"):
-        raise OptionError("isolation.level: expected read_committed or read_uncommitted")
     return Settings(given)
 
 

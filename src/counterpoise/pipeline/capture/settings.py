@@ -48,8 +48,8 @@ class Settings(Mapping[str, str]):
 
     `token_function` is the ``module:function`` that returns tokens, if there is one; librdkafka has no such setting.
 
-    `given` has Java's or librdkafka's names. Raises `OptionError` if it lacks ``bootstrap.servers``, or has a setting that
-    librdkafka does not support.
+    `given` has Java's or librdkafka's names. Raises `OptionError` if it lacks ``bootstrap.servers``, has a setting that
+    librdkafka does not support, or an unknown isolation level.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -61,6 +61,8 @@ class Settings(Mapping[str, str]):
         self._secrets = tuple(sorted(secrets | {" ".join(secret.split()) for secret in secrets}, key=len, reverse=True))
         if not self._values.get("bootstrap.servers"):
             raise OptionError("no bootstrap servers: give --bootstrap-server HOST:PORT, or the option kafka.bootstrap.servers")
+        if self._values.get("isolation.level", "read_committed") not in ("read_committed", "read_uncommitted"):
+            raise OptionError("isolation.level: expected read_committed or read_uncommitted")
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]

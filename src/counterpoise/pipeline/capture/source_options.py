@@ -75,8 +75,6 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
     if unknown:
         raise OptionError(f"option {unknown[0]} is not known to kafka-offsets; there are kafka.*, {', '.join(_KNOWN)}")
     kafka.setdefault("isolation.level", "read_committed")
-    if kafka["isolation.level"] not in ("read_committed", "read_uncommitted"):
-        raise OptionError("kafka.isolation.level: expected read_committed or read_uncommitted")
     if streaming and "endingoffsets" in words:
         raise OptionError("endingOffsets: a stream has no end; use it in a batch, or trigger(availableNow=True)")
     if not streaming and "maxoffsetspertrigger" in words:
