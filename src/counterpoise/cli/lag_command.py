@@ -124,7 +124,7 @@ def _print(live: LiveGroup, advice: str | None, *, each: bool) -> None:
     rows = [
         (member.id, live.client_ids.get(member.id, ""), *([member.capacity] if weighted else []),
          sum(map(len, member.owned.values())), held[member.id],
-         partition_list({topic: sorted(member.owned[topic]) for topic in sorted(member.owned)}))
+         partition_list(member.owned))
         for member in sorted(live.group.members, key=lambda member: -held[member.id])
     ]  # fmt: skip
     title = f"{live.group.name}: {live.state.lower()}" + (f", {live.strategy}" if live.strategy else "")
