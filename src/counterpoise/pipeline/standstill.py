@@ -13,12 +13,14 @@ from typing import Any
 
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
-from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
+from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.planning.client_libraries import COUNTERPOISE, expected_seconds, keeps_standing
 
-__all__ = ["seconds_of", "with_standstill"]
+__all__ = ["runs_of", "seconds_of", "with_standstill"]
 
 Row = Mapping[str, Any]
+Runs = Mapping[tuple[str, str], Row]
+"""The `strategies` of a row of `group_report`, by strategy and mode."""
 
 
 def with_standstill(row: Row, n_protocols: int = 1) -> list[dict[str, Any]] | None:
@@ -28,23 +30,24 @@ def with_standstill(row: Row, n_protocols: int = 1) -> list[dict[str, Any]] | No
     because commits of an owner that stays show no stop; the group had several protocols (`n_protocols`), because runs are those
     of the present one and stops of all. The observed run has the observed seconds.
     """
-    runs: list[Row] | None = row["strategies"]
-    if runs is None:
+    if row["strategies"] is None:
         return None
+    runs = runs_of(row)
     unknown = n_protocols > 1 or keeps_standing(row.get("libraries"), row["protocol_kind"] or EAGER)
     stopped: float | None = None if unknown else row["stopped_partition_seconds"]
     expected = _expected(row, runs)
     expected_here = expected.get((OBSERVED, REPLAY))
     scale = None if stopped is None or not expected_here else stopped / expected_here
     if scale is None:
-        return [{**run, "stopped_seconds": None} for run in runs]
+        return [{**run, "stopped_seconds": None} for run in runs.values()]
     observed = row["protocol_kind"] or EAGER
-    scales = [scale if _kind(row, run) == observed else max(scale, 1.0) for run in runs]
-    return [{**run, "stopped_seconds": round(one * expected[_key(run)], 3)} for one, run in zip(scales, runs, strict=True)]
+    scales = {key: scale if _kind(row, run) == observed else max(scale, 1.0) for key, run in runs.items()}
+    return [{**run, "stopped_seconds": round(scales[key] * expected[key], 3)} for key, run in runs.items()]
 
 
-def _key(run: Row) -> tuple[str, str]:
-    return run["strategy"], run["mode"]
+def runs_of(row: Row) -> Runs:
+    """The runs of a group; none if nothing was replayed."""
+    return {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
 
 
 def seconds_of(row: Row) -> tuple[dict[tuple[str, str], float], bool]:
@@ -52,25 +55,25 @@ def seconds_of(row: Row) -> tuple[dict[tuple[str, str], float], bool]:
 
     If not, all are those of the benchmark, and only their ratios mean something.
     """
-    runs = row["strategies"] or ()
-    known = {_key(run): run.get("stopped_seconds") for run in runs}
+    runs = runs_of(row)
+    known = {key: run.get("stopped_seconds") for key, run in runs.items()}
     if known.get((OBSERVED, REPLAY)) is not None:
         return {key: seconds for key, seconds in known.items() if seconds is not None}, True
     return _expected(row, runs), False
 
 
-def _expected(row: Row, runs: list[Row] | tuple[()]) -> dict[tuple[str, str], float]:
-    held = _held(row, runs)
-    return {_key(run): _seconds(row, run, held) for run in runs}
+def _expected(row: Row, runs: Runs) -> dict[tuple[str, str], float]:
+    held = _held(row, list(runs.values()))
+    return {key: _seconds(row, run, held) for key, run in runs.items()}
 
 
-def _held(row: Row, runs: list[Row] | tuple[()]) -> int:
+def _held(row: Row, runs: list[Row]) -> int:
     """Partitions held by members that join again, summed over rebalances: what an eager strategy stops."""
     eager = [run for run in runs if run["strategy"] != OBSERVED and COOPERATIVE not in strategy(run["strategy"]).protocols]
     if row["protocol_kind"] == EAGER:
         eager += [run for run in runs if run["strategy"] == OBSERVED]
     if eager:
-        return max(int(run["revoked"]) for run in eager if run["mode"] in (CLOSED_LOOP, REPLAY))
+        return max(int(run["revoked"]) for run in eager)
     return (row.get("partitions_now") or 0) * max((int(run["generations"]) for run in runs), default=0)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, OBSERVED, REPLAY
-from counterpoise.pipeline.standstill import seconds_of
+from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, EPOCH_TYPE, OBSERVED, REPLAY
+from counterpoise.pipeline.standstill import runs_of, seconds_of
 from counterpoise.pipeline.wording import grouped
 from counterpoise.planning.client_libraries import (
     AIOKAFKA,
@@ -93,13 +93,13 @@ def advice(row: Row) -> dict[str, Any]:
     leaves and topics. A strategy that is predicted to stop partitions for longer is never suggested. A deleted group gets no
     advice.
     """
-    runs = {(run["strategy"], run["mode"]): run for run in row["strategies"] or ()}
+    runs = runs_of(row)
     observed = runs.get((OBSERVED, REPLAY))
     known = by_broker(row) or (row["group_type"] == "classic" and row["protocol"])
     target = suggested_strategy(row)
     if observed is None or not known or row["state"] == "deleted" or target is None or not _is_a_change(row, target):
         return {}
-    run = runs.get((target, "closed_loop"))
+    run = runs.get((target, CLOSED_LOOP))
     gains = [] if run is None else _gains(row, observed, run)
     if run is None or not gains:
         return {}
@@ -113,7 +113,7 @@ def suggested_strategy(row: Row) -> str | None:
     None: the libraries have no strategy in common, or all of them are predicted to stop partitions for longer than now.
     """
     candidates = _without_eager(row, recommended(row["libraries"]))
-    seconds, _ = seconds_of(row) if row.get("strategies") else ({}, False)
+    seconds, _ = seconds_of(row)
     now = seconds.get((OBSERVED, REPLAY))
     if now is None:
         return candidates[0] if candidates else None
@@ -137,7 +137,7 @@ def _without_eager(row: Row, names: Sequence[str]) -> list[str]:
 def _predicted(row: Row, name: str, seconds: Mapping[tuple[str, str], float], now: float) -> float | None:
     """Partition-seconds under a strategy; an eager strategy that was not replayed stops as much as any other eager one."""
     eager = name != COOPERATIVE and row["protocol_kind"] == "eager"
-    return seconds.get((name, "closed_loop"), now if eager else None)
+    return seconds.get((name, CLOSED_LOOP), now if eager else None)
 
 
 def usable_strategies(row: Row) -> list[str]:
@@ -150,7 +150,7 @@ def usable_strategies(row: Row) -> list[str]:
         return names
     seconds, _ = seconds_of(row)
     now = seconds.get((OBSERVED, REPLAY))
-    return [name for name in _without_eager(row, names) if now is None or seconds.get((name, "closed_loop"), now) <= now]
+    return [name for name in _without_eager(row, names) if now is None or seconds.get((name, CLOSED_LOOP), now) <= now]
 
 
 def _is_a_change(row: Row, target: str) -> bool:
@@ -162,7 +162,7 @@ def _is_a_change(row: Row, target: str) -> bool:
 def seconds_saved(row: Row, target: str | None) -> tuple[float, float, bool] | None:
     """Partition-seconds stopped now, those predicted for a strategy, and whether commits show the first; None: unknown."""
     seconds, measured = seconds_of(row)
-    now, then = seconds.get((OBSERVED, REPLAY)), seconds.get((target or "", "closed_loop"))
+    now, then = seconds.get((OBSERVED, REPLAY)), seconds.get((target or "", CLOSED_LOOP))
     return None if now is None or then is None else (now, then, measured)
 
 

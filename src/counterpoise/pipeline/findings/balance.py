@@ -17,7 +17,8 @@ from counterpoise.pipeline.findings.advice import (
 )
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.rebalancing import WARNED_SHARE, eager_stops, share_of_time
-from counterpoise.pipeline.history.replay_fold import OBSERVED
+from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
+from counterpoise.pipeline.standstill import runs_of
 from counterpoise.pipeline.wording import and_more, grouped, times
 
 __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "topic_skew", "unbalanced"]
@@ -29,10 +30,9 @@ def idle_members(row: Row) -> Finding | None:
     streams = row["group_type"] == "streams" or row["protocol"] == "stream"
     if not idle or not partitions or streams:  # Records of Kafka Streams do not show standby tasks.
         return None
-    runs = {run["strategy"]: run for run in row["strategies"] or () if run["mode"] == "closed_loop"}
     # The broker's range leaves members idle to which its uniform assignor, which is sticky, gives partitions.
     better = suggested_strategy(row) or (STICKY if by_broker(row) and row["protocol"] == "range" else None)
-    other = runs.get(better or "")
+    other = runs_of(row).get((better or "", CLOSED_LOOP))
     skewed = members <= partitions and other is not None and other["spread_peak"] < (row["spread_now"] or 0)
     names, topics = ", ".join(row["idle_clients"][:5]), and_more(row["topics"][:5], len(row["topics"]), "topics")
     if skewed:
@@ -134,10 +134,11 @@ def needless_moves(row: Row) -> Finding | None:
     needless, moved = row["needless_moves"] or 0, row["observed_moved"] or 0
     if needless < 2:
         return None
+    generations = runs_of(row)[OBSERVED, REPLAY]["generations"]
     return Finding(
         WARNING if needless >= 10 else NOTICE,
         f"{grouped(needless)} of {grouped(moved)} moves were needless",
-        f"{assigned_by(row)}: over {times(_generations(row), 'generations')} {grouped(moved)} partitions moved between "
+        f"{assigned_by(row)}: over {times(generations, 'generations')} {grouped(moved)} partitions moved between "
         f"living members; plans just as balanced needed {grouped(moved - needless)}; most in "
         f"generation {row['needless_generation']}",
         f"{grouped(needless)} times a member lost the state, cache or connection of a partition needlessly",
@@ -199,11 +200,6 @@ def _behind(row: Row) -> str:
 
 def _whole_runs(row: Row) -> list[Mapping[str, Any]]:
     """Closed loops over all generations; those by lag lack generations before the first sample."""
-    loops = [run for run in row["strategies"] or () if run["mode"] == "closed_loop"]
+    loops = [run for (_, mode), run in runs_of(row).items() if mode == CLOSED_LOOP]
     whole = max((run["generations"] for run in loops), default=0)
     return [run for run in loops if run["generations"] == whole]
-
-
-def _generations(row: Row) -> int:
-    """The number of observed generations."""
-    return sum(run["generations"] for run in row["strategies"] or () if run["strategy"] == OBSERVED)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from counterpoise.pipeline.findings.advice import by_broker, change_lines, setting_lines
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
-from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
-from counterpoise.pipeline.standstill import seconds_of
+from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
+from counterpoise.pipeline.standstill import runs_of, seconds_of
 from counterpoise.pipeline.wording import grouped, seconds, times, when
 from counterpoise.planning.client_libraries import JAVA, KAFKA_GO, LIBRDKAFKA, keeps_standing
 
@@ -70,7 +70,7 @@ def eager_stops(row: Row) -> Finding | None:
     elif row["restarts"]:
         advice += _and_static(row, _RESTARTS)
     stops, measured = seconds_of(row)
-    saved = stops[OBSERVED, REPLAY] - stops.get((suggested or "", "closed_loop"), 0.0) if measured else None
+    saved = stops[OBSERVED, REPLAY] - stops.get((suggested or "", CLOSED_LOOP), 0.0) if measured else None
     share = 0.0 if saved is None else share_of_time(row, saved)
     if saved is not None and (saved < _NOTED_S or share < _NOTED_SHARE):
         return None
@@ -99,10 +99,8 @@ def share_of_time(row: Row, seconds: float) -> float:
 
 def _under_this_protocol(row: Row) -> int:
     """The number of rebalances under the present protocol, over which `observed_revoked` is summed."""
-    observed: list[int] = [
-        one["generations"] for one in row["strategies"] or () if (one["strategy"], one["mode"]) == (OBSERVED, REPLAY)
-    ]
-    return min([row["rebalances"] or 0, *observed])
+    rebalances, observed = row["rebalances"] or 0, runs_of(row).get((OBSERVED, REPLAY))
+    return rebalances if observed is None else min(rebalances, observed["generations"])
 
 
 def _silence(row: Row) -> str:
