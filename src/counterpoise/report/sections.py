@@ -14,7 +14,7 @@ from counterpoise.pipeline.arrays import slices
 from counterpoise.report.changes import change_words
 from counterpoise.report.detail import detail
 from counterpoise.report.findings import finding_words
-from counterpoise.report.history import GroupHistory, LagNow, LagSeries, Row
+from counterpoise.report.history import GroupHistory, LagNow, Row
 from counterpoise.report.limits import Limits
 from counterpoise.report.ribbons import Ints
 from counterpoise.report.words import visible
@@ -50,9 +50,8 @@ class Sections:
     def full(self) -> Iterator[str]:
         """The first groups' sections as HTML; `n_full` counts them."""
         left = self.limits.full_bytes
-        for read in self._read(self.groups[: self.limits.full], self.limits.steps):
+        for made in self._made(self.groups[: self.limits.full], self.limits):
             unfolded = self.n_full == 0
-            made = self._made(*read, self.limits)
             section = self.template.render(group=made, unfolded=unfolded, wrapped=not unfolded)
             self.n_full += 1
             left -= len(section)
@@ -64,8 +63,7 @@ class Sections:
         """The other groups' sections, packed, `Limits.packed` in a block."""
         block: list[str] = []
         limits = self.limits.short()
-        for read in self._read(self.groups[self.n_full :], limits.steps):
-            made = self._made(*read, limits)
+        for made in self._made(self.groups[self.n_full :], limits):
             block.append(self.template.render(group=made, unfolded=False, wrapped=False))
             if len(block) == limits.packed:
                 yield packed("".join(block))
@@ -73,24 +71,20 @@ class Sections:
         if block:
             yield packed("".join(block))
 
-    def _made(self, group: Row, history: GroupHistory | None, lag: LagSeries | None, health: list[Row], limits: Limits) -> Row:
-        name = str(group["group_id"])
-        found = [finding_words(row, self.period) for row in self.findings.get(name, ())]
-        changed = change_words(self.changes.get(name, ()), self.period)
-        return {**detail(group, history, lag, found, self.period, limits, health), "changes": changed}
-
-    def _read(self, groups: list[Row], steps: int) -> Iterator[tuple[Row, GroupHistory | None, LagSeries | None, list[Row]]]:
-        """Each group with its history, its lag and its states; the tables are read for a part of the groups at a time."""
+    def _made(self, groups: list[Row], limits: Limits) -> Iterator[Row]:
+        """What the template shows of each group; the tables are read for a part of the groups at a time."""
         for some in slices(self._samples(groups), _SAMPLES_AT_ONCE):
             names = [str(group["group_id"]) for group in groups[some]]
             lags, states = self.audit.lags(names, self.lags), self.audit.health(names)
-            for part in slices(self._cells(groups[some], steps), _CELLS_AT_ONCE):
+            for part in slices(self._cells(groups[some], limits.steps), _CELLS_AT_ONCE):
                 offsets = {name: self.rhythm[name][1] for name in names[part] if name in self.rhythm}
-                histories = self.audit.histories(offsets, steps)
+                histories = self.audit.histories(offsets, limits.steps)
                 for group, name in zip(groups[some][part], names[part], strict=True):
                     history = histories.pop(name, None)
                     self.terms.append(self._terms(name, history))
-                    yield group, history, lags.get(name), states.get(name, [])
+                    found = [finding_words(row, self.period) for row in self.findings.get(name, ())]
+                    made = detail(group, history, lags.get(name), found, self.period, limits, states.get(name, []))
+                    yield {**made, "changes": change_words(self.changes.get(name, ()), self.period)}
 
     def _terms(self, name: str, history: GroupHistory | None) -> str:
         clients = {client for _, client in history.members} if history else set()
