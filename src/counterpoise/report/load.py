@@ -255,7 +255,7 @@ def open_audit(out: str | Path) -> Audit:
         summary = json.loads(found)
     except ValueError as error:
         raise CaptureError(f"{path}: cannot be read ({first_line(error)}); run the audit again") from error
-    if not isinstance(summary, dict) or "groups" not in summary:
+    if not isinstance(summary, dict) or "clusters" not in summary:
         raise CaptureError(f"{path}: is not an audit's summary; run the audit again")
     return Audit(place, summary, manifest)
 
