@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, id_text
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import missing_of
 from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.storage.files import parquet_file, read_bytes
@@ -243,7 +243,6 @@ def test_ids_of_topics_are_written_as_commits_have_them(broker: Broker, tmp_path
     records = pq.read_table(tmp_path / "consumer_offsets.parquet").combine_chunks().to_batches()[0]
     ids = {row["topic"]: row["topic_id"] for row in commit_batch(records).to_pylist()}
     assert {name: topics[name]["topic_id"] for name in names} == {name: ids[name] for name in names}
-    assert id_text("2y982t+TS6/rR86ysMbVdg") == "2y982t-TS6_rR86ysMbVdg"
 
 
 def test_retention_and_what_is_said_on_a_terminal(broker: Broker, topic: str, tmp_path: Path) -> None:

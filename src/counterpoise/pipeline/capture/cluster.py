@@ -18,7 +18,7 @@ from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.capture.tokens import token_callback
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["OFFSETS_TOPIC", "Cluster", "Tail", "check_leaders", "connect", "hidden_tails", "id_text", "source_error"]
+__all__ = ["OFFSETS_TOPIC", "Cluster", "Tail", "check_leaders", "connect", "hidden_tails", "source_error"]
 
 TIMEOUT_S = 30.0
 Which = Literal["start", "end", "stable"]
@@ -33,11 +33,6 @@ _KERBEROS = (
 _POLL = "; a cluster that hides it can be recorded with --poll, which sees less"
 _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LOG001
 """Suppresses librdkafka's lines on stderr: they are raised as errors too, and may contain secrets."""
-
-
-def id_text(base64: str) -> str:
-    """A topic id as Kafka writes it: librdkafka's base64 has two other characters."""
-    return base64.replace("+", "-").replace("/", "_")
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,8 @@ class Cluster:
         requests = AdminRequests(self.admin, TIMEOUT_S, failed)
         about: dict[str, dict[str, Any]] = {}
         for name, topic in self.request(lambda: requests.topics(names), "topics").items():
-            topic_id, racks = id_text(str(topic.topic_id)), racks_of(topic)
+            # As Kafka writes it: librdkafka's base64 has two other characters.
+            topic_id, racks = str(topic.topic_id).replace("+", "-").replace("/", "_"), racks_of(topic)
             about[name] = {"partitions": len(topic.partitions), "topic_id": topic_id, "internal": bool(topic.is_internal)}
             about[name] |= {} if racks is None else {"racks": racks}
         return about

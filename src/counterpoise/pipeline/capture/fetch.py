@@ -24,7 +24,7 @@ from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["ARROW", "PATIENCE_S", "TRANSIENT", "open_consumer", "read_range", "split_events", "to_batch"]
+__all__ = ["PATIENCE_S", "TRANSIENT", "open_consumer", "read_range", "split_events", "to_batch"]
 
 BATCH = 10_000
 PATIENCE_S = 120.0
