@@ -36,7 +36,7 @@ TABLES = ("model.assemble.DENSE_CELLS", "model.claims.DENSE_CELLS", "solver.hist
 PURE = (
     "solver.engine.prepare",  # and the plans of what it returns
     *("laws.audit.certify", "planning.assign.certify"),
-    *("laws.names.lag_report", "laws.lag_law.lag_report", "planning.assign.lag_report"),
+    *("laws.verify.lag_report", "laws.lag_law.lag_report", "planning.assign.lag_report"),
 )
 """Pure functions, which `computed_once` calls once with equal arguments."""
 INPUT_EVERY = 3

@@ -12,9 +12,9 @@ from counterpoise.laws.audit import audit, chosen
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.lag_law import carried_lag, count_band, lag
+from counterpoise.laws.named_owners import owners_by_names
 from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
-from counterpoise.laws.written import owners_by_names
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.snapshot.checks import checked
 from counterpoise.snapshot.group import Group, check_group

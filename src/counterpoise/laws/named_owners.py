@@ -1,4 +1,4 @@
-"""A plan by names, from anywhere, to owners by code, and what of it has no code."""
+"""Owners by names to owners by code, int32[P], and the names that the group does not have."""
 
 from __future__ import annotations
 
