@@ -174,7 +174,7 @@ def test_an_error_of_the_recording_at_its_stop_is_reported(
     monkeypatch.setattr(Recorder, "run", record)
     monkeypatch.setattr(Recorder, "stop", lambda _: stop.set())
     monkeypatch.setattr("counterpoise.pipeline.session.local_session", lambda **_: (None, False))
-    monkeypatch.setattr("counterpoise.pipeline.source.layout.read_capture", lambda _: None)
+    monkeypatch.setattr("counterpoise.pipeline.source.capture.read_capture", lambda _: None)
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.Follow", Stopped)
     done = CliRunner().invoke(app, ["audit", "--follow", "--bootstrap-server", "localhost:1", "--out", str(tmp_path / "out")])
     assert (done.exit_code, str(error.args[-1]) in done.output) == (exit_code, True), done.output

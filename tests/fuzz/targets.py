@@ -24,7 +24,7 @@ from counterpoise.pipeline.capture.settings import Settings, read_properties
 from counterpoise.pipeline.export import export_written, read_offsets, read_previous
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.incremental.positions import first_record
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
 from counterpoise.planning.lead import lead
 from counterpoise.simulation.scenario_file import load

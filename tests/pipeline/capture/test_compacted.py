@@ -23,8 +23,8 @@ from counterpoise.pipeline.capture.sampler import Sample
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.replay_memo import Plans
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.history.plan_cache import Plans
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.wire.offsets_topic.keys import GroupKey, RecordType, encode_key
 from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue

@@ -20,8 +20,8 @@ from counterpoise.pipeline.findings.advice import (
     suggested_strategy,
 )
 from counterpoise.pipeline.findings.finding import Finding
-from counterpoise.pipeline.findings.life import deletion
 from counterpoise.pipeline.findings.rebalancing import share_of_time
+from counterpoise.pipeline.findings.without_members import deletion
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.wording import grouped, seconds, times
 

@@ -24,7 +24,7 @@ from counterpoise.pipeline.fold.partition_state import state_of_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.sizing import sizing_columns
 from counterpoise.pipeline.history.fold_state import encode_state
-from counterpoise.pipeline.history.replay_memo import Plans
+from counterpoise.pipeline.history.plan_cache import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.scope import Reset
 from counterpoise.pipeline.stored.keyed import KEYS

@@ -23,7 +23,7 @@ from counterpoise.pipeline.follow.follower import STALE_S, Follow, cause_of
 from counterpoise.pipeline.follow.gauges import Gauges
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.stored.manifest import load_manifest
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, OBSERVED, REPLAY
-from counterpoise.pipeline.standstill import seconds_of
+from counterpoise.pipeline.predicted_stops import seconds_of
 from counterpoise.pipeline.wording import grouped
 from counterpoise.planning.client_libraries import (
     AIOKAFKA,

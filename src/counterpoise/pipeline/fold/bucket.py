@@ -34,7 +34,7 @@ from counterpoise.pipeline.fold.sizing import add_samples, sizing_columns
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import add_metrics
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.replay_memo import Plans
+from counterpoise.pipeline.history.plan_cache import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.source.scope import Reset
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
-from counterpoise.pipeline.fold.health_rules import FEW, GROWS, HOUR, LEAST, RECORDS, SEVERAL, SHRINKS, WAITING
 from counterpoise.pipeline.fold.health_state import (
     CLOCK,
     LAG,
@@ -34,6 +33,7 @@ from counterpoise.pipeline.fold.health_state import (
     unknown,
 )
 from counterpoise.pipeline.fold.health_steps import Step
+from counterpoise.pipeline.fold.health_thresholds import FEW, GROWS, HOUR, LEAST, RECORDS, SEVERAL, SHRINKS, WAITING
 from counterpoise.pipeline.fold.health_trend import CATCHING, FALLING, next_trend
 
 __all__ = ["next_health"]

@@ -18,9 +18,9 @@ from counterpoise.pipeline.fold.health import next_health
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, member_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
-from counterpoise.pipeline.fold.health_rules import PURGED_BY_STREAMS, WAITING
 from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, WALL, Seen, Shown
 from counterpoise.pipeline.fold.health_steps import Step, gone_at, steps_of
+from counterpoise.pipeline.fold.health_thresholds import PURGED_BY_STREAMS, WAITING
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
 

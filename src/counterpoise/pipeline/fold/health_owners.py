@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, first_of_runs, last_at, last_of_runs
-from counterpoise.pipeline.fold.health_rules import HOUR, RECORDS, SEVERAL
+from counterpoise.pipeline.fold.health_thresholds import HOUR, RECORDS, SEVERAL
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 if TYPE_CHECKING:

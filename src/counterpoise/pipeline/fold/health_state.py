@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
-from counterpoise.pipeline.fold.health_rules import RECENT
+from counterpoise.pipeline.fold.health_thresholds import RECENT
 
 __all__ = [
     "CLOCK", "HEIGHT", "LAG", "OFFSET", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "WALL",

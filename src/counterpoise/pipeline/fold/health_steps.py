@@ -14,8 +14,8 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, first_of_runs
 from counterpoise.pipeline.fold.health_owners import Owners
-from counterpoise.pipeline.fold.health_rules import MANY, WAITING
 from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Matrix, Points, Seen, Trio
+from counterpoise.pipeline.fold.health_thresholds import MANY, WAITING
 from counterpoise.pipeline.fold.log_ends import time_without_samples, usual_interval
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
-from counterpoise.pipeline.fold.health_rules import MANY
 from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Points, Ruled
 from counterpoise.pipeline.fold.health_steps import Step
+from counterpoise.pipeline.fold.health_thresholds import MANY
 
 __all__ = ["CATCHING", "FALLING", "LEVEL", "next_trend"]
 
