@@ -1,16 +1,16 @@
-"""The health of partitions: the state of each from sample to sample of its log, and since when it is in it.
+"""The health of partitions: the state of each partition after each sample of its log, and when that state began.
 
 | state | a partition is in it if |
 |---|---|
 | losing_data | records are lost (`_left`), or will be within an hour at present rates; it lasts until the next deletion is far |
 | unowned | records wait and no member owns it |
-| stalled, stopped | records wait and the committed offset stays, longer than usual, with and without commits |
+| stalled, stopped | records wait and the committed offset stays longer than usual: with commits (stalled) or without |
 | falling_behind, catching_up | the lag at commits rises, or falls (`health_trend`) |
 | ok | none of these |
 
 A state begins where its evidence begins, which is before the sample that shows it: at the last progress, or at a turn of the
-lag. What is usual follows what is seen, but no faster than `SHRINKS` and `GROWS` allow, so a single odd value changes it
-little. Every state is a function of the samples up to it, so a recording that is cut anywhere gives the same.
+lag. A usual value follows the observed ones, but at each sample by a factor from `SHRINKS` to `GROWS` only, so a single odd value
+changes it little. Every state is a function of the samples up to it, so a recording that is cut anywhere gives the same.
 """
 
 from __future__ import annotations
