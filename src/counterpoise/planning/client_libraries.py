@@ -1,6 +1,6 @@
 """What each client library does while it joins a group, and how long its partitions stood still in `python -m benchmarks.live`.
 
-The simulator and the audit read this table. After a new run of the benchmark replace the figures here and in docs/findings.md.
+The simulator and the audit read this table. After a new run of the benchmark replace the figures here and in docs/predictions.md.
 A test compares the two.
 """
 
