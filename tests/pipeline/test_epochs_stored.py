@@ -15,9 +15,9 @@ from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from tests.pipeline.conftest import rows_of
+from tests.pipeline.history.test_epochs import RECORDED
 from tests.pipeline.incremental.conftest import ONE_PARTITION
 from tests.pipeline.incremental.pieces import comparable_rows
-from tests.pipeline.test_epochs import RECORDED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

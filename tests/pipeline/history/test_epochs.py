@@ -306,7 +306,7 @@ def test_a_group_that_was_deleted_begins_again_with_nothing() -> None:
     assert {(one.name, one.metrics.kept, one.metrics.moved) for one in mine} == {(name, 0, 0) for name in (OBSERVED, *ASKED)}
 
 
-RECORDED = Path(__file__).parents[1] / "data" / "recorded" / "kip848"
+RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "kip848"
 """Kafka 4.3.1 with librdkafka 2.16: see `tests/pipeline/record_epochs.py`, which made it."""
 
 
