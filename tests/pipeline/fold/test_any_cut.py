@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoise.pipeline.fold.partition_state import restored_partitions, state_of_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
+from counterpoise.pipeline.fold.saved_partitions import restored_partitions, state_of_partitions
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from tests.pipeline.fold.histories import GROUPS, MEMBERS, PLACES, Commit, Event, History, Sample, Step, folded, histories
 
