@@ -21,7 +21,6 @@ from counterpoise.clients.own_fields import (
     HOSTS,
     assignment_user_data,
     capacity_of,
-    generation_handed_out,
     host_of,
     with_capacity,
     with_host,
@@ -75,14 +74,17 @@ def test_neither_host_nor_capacity_changes_a_claim(generation: int, capacity: in
 def test_foreign_user_data_is_never_an_error(data: bytes) -> None:
     assert capacity_of(data) >= 1
     assert host_of(data) in (None, *HOSTS)
-    assert generation_handed_out(data) >= -1
     assert withheld_of(data) >= 0
 
 
-@given(st.integers(-1, 2**31 - 1), st.integers(0, 2**31 - 1))
-def test_an_assignment_says_its_generation_and_how_many_partitions_wait(generation: int, withheld: int) -> None:
-    data = assignment_user_data(generation, withheld)
-    assert (generation_handed_out(data), withheld_of(data)) == (generation, withheld)
+@given(st.integers(1, 2**31 - 1))
+def test_an_assignment_says_how_many_partitions_wait(withheld: int) -> None:
+    assert withheld_of(assignment_user_data(withheld)) == withheld
+
+
+def test_an_assignment_that_withholds_nothing_has_no_user_data() -> None:
+    """A broker refuses members of the `consumer` protocol in a group whose assignments have any."""
+    assert (assignment_user_data(0), withheld_of(None), withheld_of(b"")) == (None, 0, 0)
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 2**31, 1.5, True, "2"])
@@ -131,12 +133,11 @@ def test_two_consumers_given_one_class_have_two_states(host: str) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_without_the_callers_generation_the_leaders_word_counts_and_a_foreign_leaders_silence_is_none(module: ModuleType) -> None:
+def test_without_a_consumer_the_generation_is_unknown(module: ModuleType) -> None:
     assignor = module.StickyAssignor()
-    for user_data, generation in ((assignment_user_data(41, 0), 41), (None, -1), (b"", -1)):
-        assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 3), ("t", 1)], user_data=user_data))
-        assert claims(decode_subscription(assignor.metadata(["t"])), "eager").generation == generation
-        assert claims(decode_subscription(assignor.metadata(["t"])), "eager").owned == OWNED
+    assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 3), ("t", 1)], user_data=None))
+    claimed = claims(decode_subscription(assignor.metadata(["t"])), "eager")
+    assert (claimed.generation, claimed.owned) == (-1, OWNED)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -240,7 +241,7 @@ def test_a_newcomer_that_got_nothing_begins_the_second_round_with_a_changed_subs
     """A coordinator answers an unchanged one with the present generation, and the newcomer would wait a heartbeat interval."""
     member = host_member("kafka_python", "a", ["t"], [kafka_python.CooperativeStickyAssignor], Answer({"t": 2}))
     first = member.join()["cooperative-sticky"]
-    member.complete("cooperative-sticky", 5, encode_assignment(Assignment((), assignment_user_data(5, 1))))
+    member.complete("cooperative-sticky", 5, encode_assignment(Assignment((), assignment_user_data(1))))
     second = member.join()["cooperative-sticky"]
     assert second != first
     assert (decode_subscription(second).owned, decode_subscription(second).generation) == ((), 5)
@@ -255,7 +256,7 @@ def test_who_revoked_nothing_joins_again_at_once_if_partitions_wait_and_not_if_t
     member.coordinator.request_rejoin = lambda: asked.append(member.generation)
     for generation, withheld in enumerate((0, 2, 2, 1, 0), start=1):
         member.generation = generation
-        data = encode_assignment(Assignment((("t", (0,)),), assignment_user_data(generation, withheld)))
+        data = encode_assignment(Assignment((("t", (0,)),), assignment_user_data(withheld)))
         member.complete("cooperative-sticky", generation, data)
     assert asked == [2, 4]
 

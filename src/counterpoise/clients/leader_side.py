@@ -22,8 +22,6 @@ __all__ = ["GroupToLead", "Lag", "group_to_lead", "lead_group", "protocol_to_lea
 
 log = logging.getLogger("counterpoise.clients")
 
-_WITHOUT_USER_DATA = ("range", "roundrobin")
-
 Lag: TypeAlias = Callable[[Mapping[str, int], float | None], Mapping[str, Sequence[int]] | None]
 """See `lead_group`."""
 
@@ -71,9 +69,6 @@ def lead_group(
     capacities = {member.id: capacity_of(read.user_data) for member, read in zip(given.members, given.read, strict=True)}
     heavier = {member: capacity for member, capacity in capacities.items() if capacity != 1}
 
-    def user_data(withheld: int) -> bytes | None:
-        return None if name in _WITHOUT_USER_DATA else assignment_user_data(given.generation, withheld)
-
     led = lead_plan(
         name,
         given.topics,
@@ -82,7 +77,7 @@ def lead_group(
         options=options,
         lag=lag({topic: known.partitions for topic, known in given.topics.items()}, given.patience_s),
         capacity=heavier or None,
-        user_data=user_data,
+        user_data=assignment_user_data,
     )
     for member in led.joined.unreadable if name not in WITHOUT_HISTORY else ():
         log.warning("%s: the history of member %s cannot be read; it counts as having none", name, member)

@@ -384,6 +384,26 @@ def test_a_group_that_was_empty_when_it_changed_the_protocol_begins_a_new_incarn
     ]
 
 
+def test_the_topics_of_a_group_that_is_upgraded_while_a_member_leaves_do_not_shrink_and_grow() -> None:
+    """A member that leaves a classic group and returns under the new protocol: the first target holds what the others have."""
+    seen = steps(
+        NAMED,
+        generation(2, member("a-1", HALF[0]), member("b-1", HALF[1])),
+        tombstone(seconds=5),
+        modern(5, member_848("a", "t"), "a-1", seconds=5),
+        *epoch(2, {"a-1": [0, 1]}, seconds=5),
+        modern(5, member_848("b", "t"), "b-2", seconds=5),
+        *epoch(3, {"a-1": [0, 1], "b-2": [2, 3]}, seconds=5),
+        modern(5, None, "b-2", seconds=9),
+        *epoch(4, {"a-1": [0, 1, 2, 3, 4]}, seconds=9),
+    )[2:]
+    assert [(s["cause"], s["detail"], s["n_moved"], s["n_kept"]) for s in seen] == [
+        ("leave", "left: b", 0, 2),
+        ("join", "joined: b", 0, 2),
+        ("leave", "left: b; t 4 -> 5 partitions", 0, 2),
+    ]
+
+
 def test_what_a_leaver_had_is_handed_out_after_the_downgrade_because_of_it() -> None:
     """The record by which the group goes over holds what the others have; the broker lets them join again at once."""
     rows = (

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from counterpoise.pipeline.history.causes import Difference, changes_of, difference, identity, joined_text
-from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, owners_of
+from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, fitted, owners_of
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["GROUP_RECORDS", "NAMES", "ROLES", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
@@ -182,6 +182,9 @@ class ModernFold(ProtocolFold):
         members, names, now = self._assigned()
         if not members and not self._before and epoch == self._target_epoch:
             return []  # The record of the group's epoch was this step already.
+        if self._inherited:  # partitions of a member that left have no owner in this target, but they exist
+            sizes = {topic: max(len(array), len(now.get(topic, ()))) for topic, array in self._owners.items()}
+            now |= {topic: fitted(now.get(topic, ()), size) for topic, size in sizes.items()}
         finished = self.close()
         sizes_before, sizes_now = ({topic: len(array) for topic, array in one.items()} for one in (self._owners, now))
         in_both = subscribed_throughout((self._before, self._matched), (members, self._regex))
