@@ -17,16 +17,20 @@ from counterpoise.assignors import registry
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.clients import aiokafka, kafka_python
 from counterpoise.clients.calling_host import calling_object, calling_variable
+from counterpoise.clients.leader_side import group_to_lead, lead_group
+from counterpoise.clients.member_side import MemberSide
 from counterpoise.clients.own_fields import (
     HOSTS,
     assignment_user_data,
     capacity_of,
+    generation_handed_out,
     host_of,
     with_capacity,
     with_host,
     withheld_of,
 )
 from counterpoise.errors import HostError, OptionError
+from counterpoise.snapshot.joined import JoinMember
 from counterpoise.wire.consumer_protocol import (
     Assignment,
     Subscription,
@@ -74,17 +78,26 @@ def test_neither_host_nor_capacity_changes_a_claim(generation: int, capacity: in
 def test_foreign_user_data_is_never_an_error(data: bytes) -> None:
     assert capacity_of(data) >= 1
     assert host_of(data) in (None, *HOSTS)
+    assert generation_handed_out(data) >= -1
     assert withheld_of(data) >= 0
 
 
-@given(st.integers(1, 2**31 - 1))
-def test_an_assignment_says_how_many_partitions_wait(withheld: int) -> None:
-    assert withheld_of(assignment_user_data(withheld)) == withheld
+@given(st.integers(-1, 2**31 - 1), st.integers(0, 2**31 - 1))
+def test_an_assignment_says_its_generation_and_how_many_partitions_wait(generation: int, withheld: int) -> None:
+    data = assignment_user_data(generation, withheld)
+    assert (generation_handed_out(data), withheld_of(data)) == (generation, withheld)
 
 
-def test_an_assignment_that_withholds_nothing_has_no_user_data() -> None:
-    """A broker refuses members of the `consumer` protocol in a group whose assignments have any."""
-    assert (assignment_user_data(0), withheld_of(None), withheld_of(b"")) == (None, 0, 0)
+@pytest.mark.parametrize(("hands_out", "generation"), [(False, None), (True, 8)])
+def test_only_a_leader_on_a_host_without_generations_hands_one_out(hands_out: bool, generation: int | None) -> None:
+    """A broker refuses members of the protocol `consumer` in a group whose assignments have user data."""
+    cluster: Any = SimpleNamespace(brokers=lambda: (), partitions_for_topic=lambda _: {0, 1})
+    joining = [JoinMember("a", MemberSide("sticky", "kafka-python").subscription(["t"], None))]
+    given = group_to_lead("sticky", cluster, joining, group="g", generation=8, patience_s=None, hands_out_generation=hands_out)
+    led = lead_group(given, {}, lambda *_: None)
+    data = decode_assignment(led.assignments["a"]).user_data
+    assert (generation_handed_out(data) if data else None) == generation
+    assert (kafka_python.StickyAssignor.hands_out_generation, aiokafka.StickyAssignor.hands_out_generation) == (False, True)
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 2**31, 1.5, True, "2"])
@@ -133,11 +146,12 @@ def test_two_consumers_given_one_class_have_two_states(host: str) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_without_a_consumer_the_generation_is_unknown(module: ModuleType) -> None:
+def test_without_the_callers_generation_the_leaders_word_counts_and_a_foreign_leaders_silence_is_none(module: ModuleType) -> None:
     assignor = module.StickyAssignor()
-    assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 3), ("t", 1)], user_data=None))
-    claimed = claims(decode_subscription(assignor.metadata(["t"])), "eager")
-    assert (claimed.generation, claimed.owned) == (-1, OWNED)
+    for user_data, generation in ((assignment_user_data(41, 0), 41), (None, -1), (b"", -1)):
+        assignor.on_assignment(SimpleNamespace(partitions=lambda: [("t", 3), ("t", 1)], user_data=user_data))
+        assert claims(decode_subscription(assignor.metadata(["t"])), "eager").generation == generation
+        assert claims(decode_subscription(assignor.metadata(["t"])), "eager").owned == OWNED
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -241,7 +255,7 @@ def test_a_newcomer_that_got_nothing_begins_the_second_round_with_a_changed_subs
     """A coordinator answers an unchanged one with the present generation, and the newcomer would wait a heartbeat interval."""
     member = host_member("kafka_python", "a", ["t"], [kafka_python.CooperativeStickyAssignor], Answer({"t": 2}))
     first = member.join()["cooperative-sticky"]
-    member.complete("cooperative-sticky", 5, encode_assignment(Assignment((), assignment_user_data(1))))
+    member.complete("cooperative-sticky", 5, encode_assignment(Assignment((), assignment_user_data(5, 1))))
     second = member.join()["cooperative-sticky"]
     assert second != first
     assert (decode_subscription(second).owned, decode_subscription(second).generation) == ((), 5)
@@ -256,7 +270,7 @@ def test_who_revoked_nothing_joins_again_at_once_if_partitions_wait_and_not_if_t
     member.coordinator.request_rejoin = lambda: asked.append(member.generation)
     for generation, withheld in enumerate((0, 2, 2, 1, 0), start=1):
         member.generation = generation
-        data = encode_assignment(Assignment((("t", (0,)),), assignment_user_data(withheld)))
+        data = encode_assignment(Assignment((("t", (0,)),), assignment_user_data(generation, withheld)))
         member.complete("cooperative-sticky", generation, data)
     assert asked == [2, 4]
 

@@ -367,16 +367,13 @@ def test_lag_decides_on_a_live_group(broker: Broker, tmp_path: Path, kind: str) 
         assert any(each.get("read") for each in outcomes), outcomes
 
 
-@pytest.mark.parametrize(("kind", "strategy"), [("kafka_python", "CooperativeStickyAssignor"), ("aiokafka", "StickyAssignor")])
-def test_a_group_that_ours_led_goes_to_the_protocol_consumer_and_back(
-    broker: Broker, tmp_path: Path, kind: str, strategy: str
-) -> None:
+def test_a_group_that_ours_led_goes_to_the_protocol_consumer_and_back(broker: Broker, tmp_path: Path) -> None:
     """A broker upgrades a group online (KIP-848) only if the assignments of its leader have no user data, which would be lost."""
     topic = topic_of(broker, 6)
     feeder = Feeder(broker, topic, 6)
     with fleet(broker, tmp_path, topic) as members:
         for name in ("a", "b"):
-            members.start(name, kind, [strategy], [topic])
+            members.start(name, "kafka_python", ["CooperativeStickyAssignor"], [topic])
             members.wait_settled(topic, 6)
         members.start("upgraded", "java", [], [topic])
         members.wait_settled(topic, 6)
@@ -384,7 +381,7 @@ def test_a_group_that_ours_led_goes_to_the_protocol_consumer_and_back(
         members.wait_settled(topic, 6)
         members.stop("upgraded")
         members.wait_settled(topic, 6)
-        members.start("c", kind, [strategy], [topic])
+        members.start("c", "kafka_python", ["CooperativeStickyAssignor"], [topic])
         members.wait_settled(topic, 6)
         delivered = feeder.stop()
         members.wait(lambda: covered(members, delivered), "every record to be processed")

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from counterpoise.assignors.registry import assignor
 from counterpoise.clients.calling_host import calling_variable
 from counterpoise.clients.member_side import MemberSide, pairs
-from counterpoise.clients.own_fields import with_capacity, withheld_of
+from counterpoise.clients.own_fields import generation_handed_out, with_capacity, withheld_of
 from counterpoise.clients.rebalance_report import OnLead, OnRebalance, Rebalance, Reports
 from counterpoise.errors import HostError, OptionError
 from counterpoise.wire.consumer_protocol import TopicPartitions
@@ -67,6 +67,7 @@ class HostAssignor:
 
     name: ClassVar[str]
     host: ClassVar[str]
+    hands_out_generation: ClassVar[bool] = False  # Whether a leader tells members their generation, because the host does not
     """One of `counterpoise.clients.own_fields.HOSTS`."""
     _of_consumer: ClassVar[WeakKeyDictionary[Any, HostAssignor]]
     __signature__: ClassVar[inspect.Signature]
@@ -165,13 +166,19 @@ class HostAssignor:
                 f"{self.host}: the members that it passes to {type(self).__name__} cannot be read: {error!r}"
             ) from error
         return group_to_lead(
-            self.name, cluster, joined, group=self._group(), generation=generation, patience_s=self._patience_s()
+            self.name,
+            cluster,
+            joined,
+            group=self._group(),
+            generation=generation,
+            patience_s=self._patience_s(),
+            hands_out_generation=self.hands_out_generation,
         )
 
     @PerConsumer
     def on_assignment(self, assignment: Any, generation: int | None = None) -> None:
         """Remember what the leader gave."""
-        known = self._assigned_generation() if generation is None else generation
+        known = self._assigned_generation(assignment) if generation is None else generation
         before = self._member.assigned
         self._member.received(assignment.partitions(), known)
         withheld, withheld_before = withheld_of(assignment.user_data), self._withheld
@@ -258,7 +265,7 @@ class HostAssignor:
         """The generation being led, -1 if the host does not say."""
         raise NotImplementedError
 
-    def _assigned_generation(self) -> int:
+    def _assigned_generation(self, assignment: Any) -> int:
         """The generation of an assignment that came without one: both hosts know it in `_on_join_complete`."""
         generation = calling_variable("_on_join_complete", "generation")
-        return generation if isinstance(generation, int) else -1
+        return generation if isinstance(generation, int) else generation_handed_out(assignment.user_data)

@@ -37,16 +37,24 @@ class GroupToLead:
     group: str
     generation: int  # -1: unknown
     patience_s: float | None  # Seconds after which the group expels a leader that does not answer; None: unknown
+    hands_out_generation: bool = False  # Whether assignments tell members their generation
 
 
 def group_to_lead(
-    strategy: str, cluster: Any, members: Iterable[JoinMember], *, group: str, generation: int, patience_s: float | None
+    strategy: str,
+    cluster: Any,
+    members: Iterable[JoinMember],
+    *,
+    group: str,
+    generation: int,
+    patience_s: float | None,
+    hands_out_generation: bool = False,
 ) -> GroupToLead:
     """Read the members' subscriptions, and their topics from the host's ClusterMetadata. SnapshotError: one cannot be read."""
     given = tuple(members)
     read = tuple(map(_subscription, given))
     topics = topics_known(cluster, {topic for subscription in read for topic in subscription.topics})
-    return GroupToLead(strategy, given, read, topics, group, generation, patience_s)
+    return GroupToLead(strategy, given, read, topics, group, generation, patience_s, hands_out_generation)
 
 
 def _subscription(member: JoinMember) -> Subscription:
@@ -69,6 +77,10 @@ def lead_group(
     capacities = {member.id: capacity_of(read.user_data) for member, read in zip(given.members, given.read, strict=True)}
     heavier = {member: capacity for member, capacity in capacities.items() if capacity != 1}
 
+    def user_data(withheld: int) -> bytes | None:
+        told = withheld or (given.hands_out_generation and name not in WITHOUT_HISTORY)
+        return assignment_user_data(given.generation, withheld) if told else None
+
     led = lead_plan(
         name,
         given.topics,
@@ -77,7 +89,7 @@ def lead_group(
         options=options,
         lag=lag({topic: known.partitions for topic, known in given.topics.items()}, given.patience_s),
         capacity=heavier or None,
-        user_data=assignment_user_data,
+        user_data=user_data,
     )
     for member in led.joined.unreadable if name not in WITHOUT_HISTORY else ():
         log.warning("%s: the history of member %s cannot be read; it counts as having none", name, member)

@@ -1,12 +1,12 @@
-"""User data that only counterpoise reads: a member's host and capacity; the number of partitions that an assignment withholds.
+"""User data that only counterpoise reads: a member's host and capacity; an assignment's generation and withheld partitions.
 
 Each value is eight bytes, a marker and an int32. In a subscription they follow sticky user data (Java, librdkafka and
 kafka-python stop reading before them, Sarama refuses them) or Java's bare cooperative generation, the host first, the
-capacity last. The marker begins with a byte that is negative as the length of a string, so that what stands before it is
-never read as a longer layout.
+capacity last; in an assignment they are the whole user data, which no other library reads. The marker begins with a byte
+that is negative as the length of a string, so that what stands before it is never read as a longer layout.
 
-An assignment has user data only while partitions are withheld: a broker does not let members of the `consumer` protocol
-(KIP-848) into a group whose assignments have any.
+An assignment has user data only if a reader needs it (`leader_side.lead_group`): a broker does not let members of the
+`consumer` protocol (KIP-848) into a group whose assignments have any.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ __all__ = [
     "HOSTS",
     "assignment_user_data",
     "capacity_of",
+    "generation_handed_out",
     "host_of",
     "with_capacity",
     "with_host",
@@ -29,6 +30,7 @@ HOSTS = ("kafka-python", "aiokafka")
 """The client libraries that assignors of counterpoise run in; a member's user data holds the position of its own, from 1."""
 _HOST = b"\xffcph"
 _CAPACITY = b"\xffcpw"
+_GENERATION = b"\xffcpg"
 _WITHHELD = b"\xffcpf"
 _SIZE = 8
 
@@ -61,14 +63,20 @@ def capacity_of(user_data: bytes | None) -> int:
     return max(_tail(user_data, _CAPACITY, 1), 1)
 
 
-def assignment_user_data(withheld: int) -> bytes | None:
-    """User data of an assignment: how many partitions of the group wait for the next round; None if none does."""
-    return _WITHHELD + struct.pack(">i", withheld) if withheld else None
+def assignment_user_data(generation: int, withheld: int) -> bytes | None:
+    """User data of an assignment: its generation, and how many partitions wait for the next round; None if neither is known."""
+    counted = _WITHHELD + struct.pack(">i", withheld) if withheld else b""
+    return (counted + _GENERATION + struct.pack(">i", generation)) if counted or generation >= 0 else None
+
+
+def generation_handed_out(user_data: bytes | None) -> int:
+    """The generation in an assignment's user data; -1 if a leader of another library wrote none. Never raises."""
+    return max(_tail(user_data, _GENERATION, -1), -1)
 
 
 def withheld_of(user_data: bytes | None) -> int:
     """How many partitions of the group wait for the next round; 0 if a leader of another library assigned. Never raises."""
-    return max(_tail(user_data, _WITHHELD, 0), 0)
+    return max(_tail(None if user_data is None else user_data[:-_SIZE], _WITHHELD, 0), 0)
 
 
 def _tail(user_data: bytes | None, marker: bytes, default: int) -> int:
