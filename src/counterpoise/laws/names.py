@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from counterpoise.laws.audit import audit, chosen
+from counterpoise.laws.certificate import certify
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.lag_law import carried_lag, count_band, lag
@@ -18,14 +20,26 @@ from counterpoise.laws.written import owners_by_names
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.snapshot.checks import checked
 from counterpoise.snapshot.group import Group, check_group
+from counterpoise.snapshot.json_text import shown
 from counterpoise.snapshot.names import Assignment
-from counterpoise.snapshot.plan import PLAN_ADVICE, Plan, lag_figures
+from counterpoise.snapshot.plan import PLAN_ADVICE, Plan, lag_figures, moves_as_json
 from counterpoise.snapshot.written import WrittenPlan
 
 __all__ = ["AnyPlan", "owners_or_faults", "verify"]
 
 AnyPlan: TypeAlias = Plan | WrittenPlan | Mapping[str, Mapping[str, Sequence[int]]]
 """A Plan, one read back from JSON, or {member id: {topic: [partitions]}} from anywhere."""
+
+_LAW_OF_FIGURE = {
+    "unassigned": "complete",
+    "loads": "balanced",
+    "spread": "balanced",
+    "kept": "sticky",
+    "moved": "sticky",
+    "moves": "sticky",
+    "withheld": "withheld",
+}
+"""The figures of a written plan that are compared with its owners, and the law that a false one is reported under."""
 
 
 def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> list[Violation]:
@@ -36,7 +50,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     group : Group
     plan : Plan, WrittenPlan, or mapping of member id to topic to partition indices
         A mapping is read as the target: the owners in the end. (Pass a cooperative plan itself: its `assignment` leaves
-        out what is withheld.) A plan is checked by its target, by the figures about lag that it carries, and by what it hands
+        out what is withheld.) A plan is checked by its target, by the figures that it carries, and by what it hands
         out now, under the cooperative protocol or if `laws` are given; then a mapping is read as both.
     laws : iterable of str, optional
         Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
@@ -83,6 +97,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
             found += lag(problem, target, words=words) if "lag" in wanted else []
         elif (laws is None or "lag" in wanted) and "balanced" not in broken:
             found += _lag_faults(group, whole, target, words, limited="lag" in wanted)
+    handed = target
     if laws is not None or (whole is not None and whole.protocol != "eager"):
         handed, faults = owners_or_faults(group, plan, now=True)
         found += [fault for fault in faults if rounds or fault.law in wanted]
@@ -91,6 +106,8 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
             found += withheld(problem, None if unknown else target, handed, words=words)
         if not faults and "added-and-revoked" in wanted:
             found += added_and_revoked(problem, handed, words=words)
+    if isinstance(plan, WrittenPlan) and not broken & {"valid", "complete"}:
+        found += [fault for fault in _figure_faults(group, plan, target, handed) if laws is None or fault.law in wanted]
     return found
 
 
@@ -115,6 +132,28 @@ def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Wo
         if wrong or not limited or plan.strategy == "lag-sticky":
             return wrong
     return lag(problem, target, options=plan.options, words=words) if limited else []
+
+
+def _figure_faults(group: Group, plan: WrittenPlan, target: Int32, handed: Int32) -> list[Violation]:
+    """Compare the figures that the plan carries with those of its owners; lag apart. Reports the first difference of each."""
+    problem, found = group.problem(), []
+    prove = partial(certify, problem, target)
+    true = Plan(plan.strategy, plan.protocol, problem, group.member_ids, group.topic_names, target, handed, prove)
+    for name in [name for name in _LAW_OF_FIGURE if plan.said.get(name) is not None]:
+        said = _by_path(name, plan.said[name])
+        correct = _by_path(name, moves_as_json(true.moves) if name == "moves" else getattr(true, name))
+        path = next((path for path in (*correct, *said) if said.get(path) != correct.get(path)), None)
+        if path is not None:
+            message = f"the plan says {path} {shown(said.get(path))}, but by its owners it is {shown(correct.get(path))}"
+            found.append(Violation(_LAW_OF_FIGURE[name], message))
+    return found
+
+
+def _by_path(name: str, value: Any) -> dict[str, Any]:
+    """A figure, or its parts: ``loads.a``, ``moves[0]``."""
+    if isinstance(value, Mapping):
+        return {f"{name}.{shown(key, str)}": part for key, part in value.items()}
+    return {f"{name}[{at}]": part for at, part in enumerate(value)} if isinstance(value, list) else {name: value}
 
 
 def owners_or_faults(group: Group, plan: AnyPlan, *, now: bool = False) -> tuple[Int32, list[Violation]]:
