@@ -170,6 +170,8 @@ def test_the_second_round_of_a_cooperative_pair_shares_the_number_and_the_cause(
         ("cooperative_followup", "join", 2),
     ]
     assert [step["n_moved"] for step in seen] == [0, 0, 2]
+    cut = steps(join, second)  # the first record that compaction has left
+    assert [(step["complete"], step["n_withheld"], step["n_moved"]) for step in cut] == [(False, 2, 0), (True, 0, 2)]
 
 
 @pytest.mark.parametrize(
