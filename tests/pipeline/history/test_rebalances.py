@@ -170,6 +170,8 @@ def test_the_second_round_of_a_cooperative_pair_shares_the_number_and_the_cause(
         ("cooperative_followup", "join", 2),
     ]
     assert [step["n_moved"] for step in seen] == [0, 0, 2]
+    cut = steps(join, second)  # the first record that compaction has left
+    assert [(step["complete"], step["n_withheld"], step["n_moved"]) for step in cut] == [(False, 2, 0), (True, 0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -509,6 +511,28 @@ def test_a_pattern_is_what_a_member_asks_for_and_what_it_matches_is_reported() -
     assert [step["cause"] for step in seen] == ["join", "unknown", "partition_count", "subscription"]
     assert seen[2]["detail"] == "t 2 -> 3 partitions; pattern t.* matches +u"
     assert seen[3]["detail"] == "m1 subscription +pattern u.* -pattern t.*"
+
+
+def test_another_assignor_of_the_broker_is_the_cause_if_nothing_else_differs() -> None:
+    """What most members ask for counts, as in the column `protocol`; a group that asks for none has the broker's default."""
+    seen = steps(
+        NAMED,
+        *(modern(5, member_848(name, "t", assignor=None), name) for name in ("a", "b")),
+        *epoch(2, {"a": [0], "b": [1]}),
+        *(modern(5, member_848(name, "t", assignor="uniform"), name, seconds=1) for name in ("a", "b")),
+        *epoch(3, {"a": [0], "b": [1]}, seconds=1),
+        modern(5, member_848("a", "t", assignor="range"), "a", seconds=2),
+        modern(5, member_848("b", "t", assignor="range"), "b", seconds=2),
+        *epoch(4, {"a": [0], "b": [1]}, seconds=2),
+        *(modern(5, member_848(name, "t", assignor="uniform"), name, seconds=3) for name in ("a", "b")),
+        *epoch(5, {"a": [0, 2], "b": [1]}, seconds=3),
+    )
+    assert [(step["protocol"], step["cause"], step["detail"]) for step in seen] == [
+        (None, "join", "joined: a, b"),
+        ("uniform", "unknown", ""),
+        ("range", "protocol", "protocol uniform -> range"),
+        ("uniform", "partition_count", "t 2 -> 3 partitions; protocol range -> uniform"),
+    ]
 
 
 def streams_member(name: str) -> str:

@@ -128,6 +128,13 @@ def test_a_missing_column_is_named(tmp_path: Path, shop: Path) -> None:
     assert "columns value, offset missing" in rejected(tmp_path)
 
 
+def test_a_column_that_is_there_twice_is_named(tmp_path: Path, shop: Path) -> None:
+    """Arrow finds no column of such a name."""
+    table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
+    pq.write_table(table.append_column("key", table["key"]), tmp_path / "consumer_offsets.parquet")
+    assert "column key repeated; expected the columns of Spark's Kafka source" in rejected(tmp_path)
+
+
 def test_a_column_of_the_wrong_type_is_named(tmp_path: Path, shop: Path) -> None:
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
     table = table.set_column(table.schema.get_field_index("key"), "key", pa.array(["x"] * 5))
