@@ -31,7 +31,7 @@ from benchmarks.process_watch import Watch
 from benchmarks.scale_chart import scale_chart
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.session import local_session
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 

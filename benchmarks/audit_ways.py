@@ -49,8 +49,7 @@ def one(capture: Path, out: Path, way: str) -> dict[str, Any]:
     spark, _ = local_session(settings, records=ds.dataset(capture / "consumer_offsets.parquet").count_rows())
     source: Any = capture
     if way == "frame":
-        from counterpoise.pipeline.source.capture import Capture
-        from counterpoise.pipeline.source.layout import read_capture
+        from counterpoise.pipeline.source.capture import Capture, read_capture
 
         records = spark.read.parquet(str(capture / "consumer_offsets.parquet"))
         source = Capture(replace(read_capture(capture).files, records=()), records)

@@ -29,7 +29,7 @@ from benchmarks.audit_scale import ROOT, SETTINGS, made
 from benchmarks.process_watch import Watch
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.session import local_session
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
 from counterpoise.pipeline.storage.files import delete, join, list_files, parquet_writer, upload, write_bytes
 

@@ -60,7 +60,7 @@ async def main():
                     print(f"{partition.topic}-{partition.partition}: {record.value.decode()}", flush=True)
                     listener.processed(record)
                     seen += 1
-            await listener.commit()  # no error when a rebalance is in progress: see docs/clients.md
+            await listener.commit()  # no error when a rebalance is in progress: see docs/listener.md
     finally:
         await listener.commit()
         await consumer.stop()

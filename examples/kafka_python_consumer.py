@@ -54,7 +54,7 @@ def main():
                     print(f"{partition.topic}-{partition.partition}: {record.value.decode()}", flush=True)
                     listener.processed(record)
                     seen += 1
-            listener.commit()  # no error when a rebalance is in progress: see docs/clients.md
+            listener.commit()  # no error when a rebalance is in progress: see docs/listener.md
     finally:
         listener.commit()
         consumer.close()

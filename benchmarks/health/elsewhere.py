@@ -1,7 +1,7 @@
 """The same rules over recordings that were made for other tests: which groups they accuse, and which of these are in trouble.
 
 Nobody planted this trouble for rules of health. What was done to the groups is in `examples/shop/truth.jsonl`, in
-`tests/pipeline/test_kicked.py`, and in the programs beside it that make the other recordings.
+`tests/pipeline/test_recorded_poll_timeouts.py`, and in the programs beside it that make the other recordings.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class SourceError(CounterpoiseError):
 
 
 class HostError(CounterpoiseError):
-    """A Kafka client that lacks what an assignor reads from it: another release, or no consumer at all that calls."""
+    """A Kafka client that lacks what an assignor reads from it: an unknown release, or the caller is no consumer."""
 
 
 class InvariantError(CounterpoiseError):

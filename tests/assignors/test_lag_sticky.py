@@ -81,7 +81,7 @@ def test_with_free_counts_the_largest_lag_is_within_one_percent_of_the_bound(sub
 
 @pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one giant"])
 @pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
-def test_with_balanced_counts_it_comes_near_the_bound_of_such_counts(subscriptions: str, shape: str) -> None:
+def test_with_balanced_counts_the_largest_lag_comes_near_the_bound_of_such_counts(subscriptions: str, shape: str) -> None:
     rng = np.random.default_rng(12)
     problem = group(subscriptions, 20, 500, 100, rng, lag=lags(shape, 10_000, rng))
     owner = lag_sticky(problem, tolerance=0.01)
@@ -98,7 +98,7 @@ def test_any_group_gets_valid_owners_and_the_counts_of_sticky(problem: Problem) 
 
 @pytest.mark.parametrize("options", [{}, {"tolerance": 0}, {"counts": 1}, {"max_moves": 1}], ids=str)
 @given(problem=problems(lags=True, capacities=True), seed=st.integers(0, 99))
-def test_prepared_once_it_plans_other_claims_as_it_does_alone(options: dict[str, Any], problem: Problem, seed: int) -> None:
+def test_a_prepared_assignor_plans_other_claims_as_the_kernel_does(options: dict[str, Any], problem: Problem, seed: int) -> None:
     assert LAG_STICKY.prepare is not None
     prepared, rng = LAG_STICKY.prepare(problem, **options), np.random.default_rng(seed)
     for _ in range(3):

@@ -111,7 +111,7 @@ def test_what_is_given_reaches_the_follower(tmp_path: Path, monkeypatch: pytest.
     assert given == [(({"x": "a", "y": "b"}, str(tmp_path)), recorded | audit)]
 
 
-def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_audit_that_was_made_without_follow_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text(json.dumps({"format": SUMMARY_FORMAT, "hashed": None}))
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--follow", "--out", str(tmp_path)])
     assert (result.exit_code, len(result.output.strip().splitlines())) == (2, 1)
@@ -120,7 +120,7 @@ def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-def test_it_is_stopped_while_spark_starts(tmp_path: Path) -> None:
+def test_a_signal_stops_following_while_spark_starts(tmp_path: Path) -> None:
     """While it follows: tests/pipeline/test_live_pages.py."""
     log = tmp_path / "log"
     with started(log, "audit", SHOP, "--follow", "--out", tmp_path / "out") as process:
@@ -131,7 +131,7 @@ def test_it_is_stopped_while_spark_starts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_is_stopped_while_it_records_what_there_is(
+def test_a_signal_stops_following_while_it_records_what_there_is(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = []
@@ -174,7 +174,7 @@ def test_an_error_of_the_recording_at_its_stop_is_reported(
     monkeypatch.setattr(Recorder, "run", record)
     monkeypatch.setattr(Recorder, "stop", lambda _: stop.set())
     monkeypatch.setattr("counterpoise.pipeline.session.local_session", lambda **_: (None, False))
-    monkeypatch.setattr("counterpoise.pipeline.source.layout.read_capture", lambda _: None)
+    monkeypatch.setattr("counterpoise.pipeline.source.capture.read_capture", lambda _: None)
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.Follow", Stopped)
     done = CliRunner().invoke(app, ["audit", "--follow", "--bootstrap-server", "localhost:1", "--out", str(tmp_path / "out")])
     assert (done.exit_code, str(error.args[-1]) in done.output) == (exit_code, True), done.output
@@ -182,7 +182,7 @@ def test_an_error_of_the_recording_at_its_stop_is_reported(
 
 @pytest.mark.spark
 @pytest.mark.long  # in process: tests/pipeline/test_gateway.py and tests/pipeline/follow/test_follow.py
-def test_it_ends_if_its_jvm_is_killed_long_before_the_next_update(tmp_path: Path) -> None:
+def test_following_ends_if_its_jvm_is_killed_long_before_the_next_update(tmp_path: Path) -> None:
     log, options = tmp_path / "log", ("--follow", "--trigger", "3600", "--strategies", "sticky")
     with started(log, "audit", SMALL, "--out", tmp_path / "out", *options) as process:
         wait(lambda: "following: " in log.read_text(), process)

@@ -35,7 +35,7 @@ def test_options_that_do_not_go_together(options: list[str], words: str, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_an_audit_that_was_made_without_it_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_audit_that_was_made_without_since_last_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text(json.dumps({"format": SUMMARY_FORMAT, "hashed": None}))
     result = CliRunner().invoke(app, ["audit", str(SHOP), "--since", "last", "--out", str(tmp_path)])
     assert result.exit_code == 2

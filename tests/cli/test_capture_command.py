@@ -55,7 +55,7 @@ def test_the_help_has_examples() -> None:
     assert "counterpoise capture --bootstrap-server broker:9092 --out history --follow" in done.stdout
 
 
-def test_a_second_signal_while_it_prints_does_not_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_does_not_end_a_recording_while_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`timeout` sends SIGTERM twice."""
     printed = []
 
@@ -91,7 +91,7 @@ SAID = [f"counterpoise: {words}" for words in ("waiting for a:1", "recording aga
 
 
 @pytest.mark.parametrize(("options", "said"), [(["--follow"], SAID), (["--follow", "--json"], []), ([], [])])
-def test_without_a_terminal_a_line_says_that_it_waits_and_that_it_goes_on(
+def test_without_a_terminal_a_line_says_that_a_recording_waits_and_that_it_goes_on(
     options: list[str], said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under a service manager, whose log would be empty in an outage of hours; with --json the status says it."""
@@ -100,7 +100,7 @@ def test_without_a_terminal_a_line_says_that_it_waits_and_that_it_goes_on(
     assert (done.exit_code, done.stderr.splitlines()) == (0, said)
 
 
-def test_an_audit_that_follows_says_so_of_its_recording_too(
+def test_an_audit_that_follows_says_that_its_recording_waits_and_that_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Recorder, "run", reported(*TROUBLES))

@@ -38,5 +38,5 @@ def test_bash_completes(words: tuple[str, ...], offered: list[str]) -> None:
     assert completed(*words) == offered
 
 
-def test_the_page_has_the_line_that_sets_it_up() -> None:
+def test_the_page_has_the_line_that_sets_up_completion() -> None:
     assert f"    {SETUP}" in (Path(__file__).parents[2] / "docs" / "operate.md").read_text(encoding="utf-8")

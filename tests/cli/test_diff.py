@@ -114,7 +114,7 @@ def test_actions_that_are_done_have_no_group_any_more(tmp_path: Path) -> None:
     ]
 
 
-def test_in_words_it_has_the_periods_the_fleet_and_what_changed_and_names_are_harmless(tmp_path: Path) -> None:
+def test_the_text_has_the_periods_the_fleet_and_what_changed_and_names_are_harmless(tmp_path: Path) -> None:
     hostile = "evil\x1b[2J\ngroup"
     many: dict[str, Any] = {f"g{at}": {"rebalances": 0, "stopped_partition_seconds": None} for at in range(30)}
     one, two = audit(tmp_path / "1", {hostile: BUSY}), audit(tmp_path / "2", {hostile: CALM, **many})

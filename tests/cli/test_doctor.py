@@ -33,7 +33,7 @@ def doctor(*words: str) -> tuple[int, Checks]:
     return result.exit_code, {one["what"]: one for one in map(json.loads, result.stdout.splitlines())}
 
 
-def test_here_nothing_is_missing() -> None:
+def test_on_this_machine_nothing_is_missing() -> None:
     code, checks = doctor()
     assert (code, {one["ok"] for one in checks.values()}, {one["to_do"] for one in checks.values()}) == (0, {True}, {""})
     extras = {f"extra {name}" for name in metadata.metadata("counterpoise").get_all("Provides-Extra") or ()} - {"extra all"}

@@ -56,7 +56,9 @@ def test_rate_and_time_left_count_from_when_a_stage_was_first_seen(monkeypatch: 
     ]
 
 
-def test_it_shows_the_tasks_of_a_running_spark_job(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_column_shows_the_tasks_of_a_running_spark_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tasks that wait for a pipe to be written: of four, two run at once, and none, two, all are done."""
     monkeypatch.setattr(TaskColumn, "max_refresh", None)
     for number in range(4):

@@ -17,6 +17,8 @@ from counterpoise.assignors import registry
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.clients import aiokafka, kafka_python
 from counterpoise.clients.calling_host import calling_object, calling_variable
+from counterpoise.clients.leader_side import group_to_lead, lead_group
+from counterpoise.clients.member_side import MemberSide
 from counterpoise.clients.own_fields import (
     HOSTS,
     assignment_user_data,
@@ -28,6 +30,7 @@ from counterpoise.clients.own_fields import (
     withheld_of,
 )
 from counterpoise.errors import HostError, OptionError
+from counterpoise.snapshot.joined import JoinMember
 from counterpoise.wire.consumer_protocol import (
     Assignment,
     Subscription,
@@ -83,6 +86,18 @@ def test_foreign_user_data_is_never_an_error(data: bytes) -> None:
 def test_an_assignment_says_its_generation_and_how_many_partitions_wait(generation: int, withheld: int) -> None:
     data = assignment_user_data(generation, withheld)
     assert (generation_handed_out(data), withheld_of(data)) == (generation, withheld)
+
+
+@pytest.mark.parametrize(("hands_out", "generation"), [(False, None), (True, 8)])
+def test_only_a_leader_on_a_host_without_generations_hands_one_out(hands_out: bool, generation: int | None) -> None:
+    """A broker refuses members of the protocol `consumer` in a group whose assignments have user data."""
+    cluster: Any = SimpleNamespace(brokers=lambda: (), partitions_for_topic=lambda _: {0, 1})
+    joining = [JoinMember("a", MemberSide("sticky", "kafka-python").subscription(["t"], None))]
+    given = group_to_lead("sticky", cluster, joining, group="g", generation=8, patience_s=None, hands_out_generation=hands_out)
+    led = lead_group(given, {}, lambda *_: None)
+    data = decode_assignment(led.assignments["a"]).user_data
+    assert (generation_handed_out(data) if data else None) == generation
+    assert (kafka_python.StickyAssignor.hands_out_generation, aiokafka.StickyAssignor.hands_out_generation) == (False, True)
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 2**31, 1.5, True, "2"])

@@ -126,6 +126,6 @@ def test_a_planted_fault_is_found(tmp_path: Path, fault: Any, message: str) -> N
         (["a b", "a b2 c"], True),  # b comes back at once, without claims
     ],
 )
-def test_who_came_and_went(members: list[str], expected: bool) -> None:
+def test_members_that_came_and_went_are_found(members: list[str], expected: bool) -> None:
     clients = [{each: each[0] for each in present.split()} for present in members]
     assert came_and_went([Generation(at, "a", "sticky", each, {}, {}) for at, each in enumerate(clients)]) is expected

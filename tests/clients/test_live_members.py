@@ -365,3 +365,23 @@ def test_lag_decides_on_a_live_group(broker: Broker, tmp_path: Path, kind: str) 
         assert [len(members.owned(name) & behind) for name in ("one", "two")] == [1, 1]
         outcomes = [event["outcomes"] for name in ("one", "two") for event in members.events(name) if event["event"] == "lag"]
         assert any(each.get("read") for each in outcomes), outcomes
+
+
+def test_a_group_that_ours_led_goes_to_the_protocol_consumer_and_back(broker: Broker, tmp_path: Path) -> None:
+    """A broker upgrades a group online (KIP-848) only if the assignments of its leader have no user data, which would be lost."""
+    topic = topic_of(broker, 6)
+    feeder = Feeder(broker, topic, 6)
+    with fleet(broker, tmp_path, topic) as members:
+        for name in ("a", "b"):
+            members.start(name, "kafka_python", ["CooperativeStickyAssignor"], [topic])
+            members.wait_settled(topic, 6)
+        members.start("upgraded", "java", [], [topic])
+        members.wait_settled(topic, 6)
+        members.stop("a")
+        members.wait_settled(topic, 6)
+        members.stop("upgraded")
+        members.wait_settled(topic, 6)
+        members.start("c", "kafka_python", ["CooperativeStickyAssignor"], [topic])
+        members.wait_settled(topic, 6)
+        delivered = feeder.stop()
+        members.wait(lambda: covered(members, delivered), "every record to be processed")

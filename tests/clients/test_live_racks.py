@@ -54,7 +54,7 @@ def settings(kind: str, rack: str) -> dict[str, Any]:
     return given | {"options": {"rack": rack}} if kind == "aiokafka" else given
 
 
-def test_whoever_leads_members_read_from_their_own_rack_as_far_as_balance_allows(two_racks: Broker, tmp_path: Path) -> None:
+def test_members_read_from_their_own_rack_as_far_as_balance_allows_whoever_leads(two_racks: Broker, tmp_path: Path) -> None:
     """Ours leading ours, ours reading Java's rack, Java reading ours; the groups run side by side."""
     with ExitStack() as stack:
         groups: list[Fleet] = []

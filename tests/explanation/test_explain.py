@@ -84,7 +84,7 @@ def test_a_move_that_makes_things_worse_is_called_so() -> None:
     )
 
 
-def test_broken_plans_are_explained_too() -> None:
+def test_broken_plans_are_explained() -> None:
     """Two owners, an owner that does not subscribe, a partition left out."""
     group = Group({"t": 2, "u": 1}, [Member("a", ["t"]), Member("b", ["t", "u"], {"u": [0]}, 1), Member("c", ["t"])])
     plan = {"a": {"t": [0], "u": [0]}, "b": {"t": [0]}}
@@ -236,7 +236,7 @@ def test_an_exchange_for_lag_relieves_another_only_if_a_member_is_less_behind() 
     )
 
 
-def test_what_is_withheld_is_said_of_a_plan_read_back_too() -> None:
+def test_a_plan_read_back_from_json_says_what_is_withheld() -> None:
     for plan in (assign(GROUP, "cooperative-sticky"), assign(GROUP, "sticky")):
         for index in range(8):
             assert explain(GROUP, read_plan(plan.to_json()), "t", index) == explain(GROUP, plan, "t", index)
@@ -244,7 +244,7 @@ def test_what_is_withheld_is_said_of_a_plan_read_back_too() -> None:
     assert "withheld" not in explain(GROUP, late, "w", 0)  # Nobody holds it
 
 
-def test_the_capacity_of_a_lighter_member_is_named_too() -> None:
+def test_the_capacity_of_a_lighter_member_is_named() -> None:
     """3 of capacity 3 is less than 3 of capacity 1."""
     group = Group({"t": 6}, [Member("a", ["t"], capacity=3), Member("b", ["t"])])
     assert explain(group, {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}, "t", 3).endswith(

@@ -24,7 +24,7 @@ from counterpoise.pipeline.capture.settings import Settings, read_properties
 from counterpoise.pipeline.export import export_written, read_offsets, read_previous
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.incremental.positions import first_record
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows
 from counterpoise.planning.lead import lead
 from counterpoise.simulation.scenario_file import load
@@ -33,7 +33,7 @@ from counterpoise.snapshot.describe import parts_and_unknown_lags
 from counterpoise.snapshot.json_text import text_of
 from counterpoise.snapshot.written import read_plan
 from counterpoise.wire.consumer_protocol import decode_assignment, decode_subscription
-from counterpoise.wire.group_metadata import decode_group
+from counterpoise.wire.join_metadata import decode_group
 from counterpoise.wire.offsets_topic.records import decode_record
 from counterpoise.wire.user_data import claims
 from tests.wire.test_batch import assert_equals_row_wise, decode

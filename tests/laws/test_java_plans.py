@@ -7,7 +7,7 @@ import os
 import pytest
 
 from counterpoise.laws import certify
-from counterpoise.laws.names import owners_or_faults
+from counterpoise.laws.verify import owners_or_faults
 from tests.laws.oracle import score
 from tests.laws.test_certificate import judge
 from tests.planning.vectors import cases, group_of

@@ -143,7 +143,7 @@ def test_a_written_plan_of_another_form_is_one_clear_error() -> None:
         with pytest.raises(SnapshotError, match=message):
             read_plan(text)
     early = json.loads(assign(BEHIND, "lag-sticky").to_json())
-    early["assignment"] = early["target"]
+    early["assignment"], early["withheld"] = early["target"], {}
     assert [fault.law for fault in verify(BEHIND, read_plan(json.dumps(early)))] == ["withheld", "added-and-revoked"]
 
 

@@ -68,7 +68,7 @@ def test_the_second_round_of_any_group_ends_with_the_target_of_the_first(name: s
 
 
 @pytest.mark.parametrize("options", [{}, {"tolerance": 0}, {"counts": 1}], ids=str)
-def test_by_lag_it_does_if_claims_are_arbitrary_or_few_and_those_of_the_plan_from_scratch(options: dict[str, object]) -> None:
+def test_the_second_round_of_lag_sticky_ends_with_the_target_of_the_first(options: dict[str, object]) -> None:
     """6294: the plan from scratch leaves more than half claimed; completing these claims would give other owners."""
     assign = assignor("lag-sticky", **options)
     for number in [*range(GROUPS // 2), 6294]:
@@ -90,7 +90,7 @@ def test_with_equal_subscriptions_a_holder_may_get_a_partition_back_that_another
 @pytest.mark.parametrize(
     "options", [{"racks": "before"}, {"evenness": "exact"}, {"racks": "before", "evenness": "exact"}], ids=str
 )
-def test_so_it_does_under_every_option_of_sticky(options: dict[str, object]) -> None:
+def test_the_second_round_ends_with_the_target_of_the_first_under_every_option_of_sticky(options: dict[str, object]) -> None:
     """Racks first or last, and topics spread exactly."""
     assign = assignor("cooperative-sticky", **options)
     for number in range(GROUPS // 2):
@@ -108,7 +108,9 @@ def test_a_cooperative_rebalance_ends_with_its_second_round(name: str, rebalance
 
 @pytest.mark.parametrize("options", [{"tolerance": 0}, {"tolerance": 0.02}, {"counts": 1}, {"counts": 10**6}], ids=str)
 @given(problem=problems(capacities=True, lags=True))
-def test_so_it_does_under_every_option_of_lag_sticky(options: dict[str, object], problem: Problem) -> None:
+def test_a_cooperative_rebalance_ends_with_its_second_round_under_every_option_of_lag_sticky(
+    options: dict[str, object], problem: Problem
+) -> None:
     """What round one hands out stays in round two, and nothing is left to hand out."""
     assign = assignor("lag-sticky", **options)
     handed = withhold(problem, assign(problem))
@@ -118,7 +120,7 @@ def test_so_it_does_under_every_option_of_lag_sticky(options: dict[str, object],
 
 
 @pytest.mark.parametrize("band", [1, 3])
-def test_so_it_does_in_larger_groups_within_a_band(band: int) -> None:
+def test_a_cooperative_rebalance_of_a_larger_group_within_a_band_ends_with_its_second_round(band: int) -> None:
     """The second round lifts no member to its least count with what the first one gave to another."""
     rng, assign = np.random.default_rng(1), assignor("lag-sticky", counts=band)
     for number in range(GROUPS // 2):
@@ -129,7 +131,7 @@ def test_so_it_does_in_larger_groups_within_a_band(band: int) -> None:
         assert end[handed >= 0].tolist() == handed[handed >= 0].tolist(), f"group {number}"
 
 
-def test_so_it_does_if_partitions_are_held_without_a_valid_claim() -> None:
+def test_a_cooperative_rebalance_ends_with_its_second_round_if_partitions_are_held_without_a_valid_claim() -> None:
     """A plan that moves no claim has a second round all the same: it withholds these partitions."""
     claims, holder = [1, -1, -1, -1, -1, -1, -1, -1, 1], [1, 0, 4, 3, 4, 3, 0, 1, 1]
     out_of_steps = problem_of([9], [list(range(5))], 5, claims, holder=holder, lag=[6, 6, 2, 1, 0, 7, 4, 8, 4])

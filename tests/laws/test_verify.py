@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 
 import numpy as np
@@ -17,6 +18,7 @@ from counterpoise.planning.assign import assign
 from counterpoise.planning.compare import compare
 from counterpoise.simulation.simulate import simulate
 from counterpoise.snapshot import Group, Member
+from counterpoise.snapshot.plan import moves_as_json
 from counterpoise.snapshot.written import WrittenPlan, read_plan
 from tests.strategies import groups
 
@@ -239,3 +241,40 @@ def test_a_target_proves_nothing_about_what_a_plan_hands_out(head: str, laws: li
     handed = '{"a": {"t": [0]}, "b": {"t": [1]}}' if "cooperative" in head else '{"a": {}, "b": {"t": [1]}}'
     plan = read_plan(f'{{{head}, "assignment": {handed}, "target": {{"a": {{"t": [0]}}, "b": {{"t": [1]}}}}}}')
     assert [fault.law for fault in verify(group, plan)] == laws
+
+
+@given(groups(), st.sampled_from(["sticky", "cooperative-sticky", "range", "sticky-first"]))
+def test_the_figures_of_a_plan_are_true(group: Group, strategy: str) -> None:
+    """A plan in JSON carries its own figures: they add nothing to what is found without them."""
+    plan = assign(group, strategy)
+    written = {**plan.to_object(), "moves": moves_as_json(plan.moves)}
+    names = ("strategy", "protocol", "options", "assignment", "target", "lag")
+    bare = {name: written[name] for name in names if name in written}
+    assert verify(group, read_plan(json.dumps(written))) == verify(group, read_plan(json.dumps(bare)))
+
+
+@pytest.mark.parametrize(
+    ("figure", "said", "law", "message"),
+    [
+        ("kept", 3, "sticky", "kept 3, but by its owners it is 2"),
+        ("moved", 0, "sticky", "moved 0, but by its owners it is 2"),
+        ("spread", "0", "balanced", "spread '0', but by its owners it is 0"),
+        ("loads", {"a": 2, "b": 3}, "balanced", "loads[b] 3, but by its owners it is 2"),
+        ("loads", {"b": 2}, "balanced", "loads[a] None, but by its owners it is 2"),
+        ("loads", {"a": 2, "b": 2, "z": 0}, "balanced", "loads[z] 0, but by its owners it is None"),
+        ("loads", 4, "balanced", "loads[a] None, but by its owners it is 2"),
+        ("moves", [], "sticky", "moves[0] None, but by its owners it is {'topic': 't', 'partition': 1, 'from': 'a', 'to': 'b'}"),
+        ("unassigned", {"t": [0]}, "complete", "unassigned[t] [0], but by its owners it is None"),
+        ("withheld", {"t": [0]}, "withheld", "withheld[t] [0], but by its owners it is [1, 3]"),
+    ],
+)
+def test_a_figure_that_contradicts_the_owners_is_found(figure: str, said: object, law: str, message: str) -> None:
+    """It is reported under the law that it is about; null says nothing."""
+    plan = assign(PAIR, "cooperative-sticky")
+    written = {**plan.to_object(), "moves": moves_as_json(plan.moves)}
+    assert verify(PAIR, read_plan(json.dumps({**written, figure: None}))) == []
+    read = read_plan(json.dumps({**written, figure: said}))
+    (fault,) = verify(PAIR, read)
+    assert (fault.law, fault.message) == (law, f"the plan says {message}")
+    assert [found.law for found in verify(PAIR, read, [law])] == [law]
+    assert verify(PAIR, read, ["valid", "added-and-revoked"]) == []

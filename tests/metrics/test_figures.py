@@ -116,8 +116,10 @@ def test_a_whole_row_of_figures() -> None:
     problem = problem_of([4], [[0, 1]], 2, [0, 0, 0, 0], lag=[5, 1, 1, 1])
     lazy = measure(problem, problem.previous_owner, cooperative=True, optimal=optimum(problem))
     assert lazy == Metrics(4, 4, 0.5, 4, 0, 4, 2, 0, 8, 1.0, 1.6, 0, 0, False, False)
-    moved = measure(problem, np.array([0, 1, 1, 0], np.int32), duplicates=3)
-    assert moved == Metrics(0, 0, 1.0, 0, 2, 2, 2, 4, 6, 0.5, 1.2, 3, 0, True, True)
+    moved = measure(problem, np.array([0, 1, 1, 0], np.int32))
+    assert moved == Metrics(0, 0, 1.0, 0, 2, 2, 2, 4, 6, 0.5, 1.2, 0, 0, True, True)
+    twice = measure(problem, np.array([0, 1, 1, 0], np.int32), duplicates=3)
+    assert twice == Metrics(0, 0, 1.0, 0, 2, 2, 2, 4, 6, 0.5, 1.2, 3, 0, False, False)
 
 
 def test_what_is_unknown_is_none() -> None:

@@ -93,7 +93,7 @@ def test_cleaned_claims_are_those_of_members_that_subscribe(problem: Problem) ->
 
 
 @pytest.mark.parametrize("dense_cells", [50_000_000, 0], ids=["dense table", "sparse look-up"])
-def test_those_who_subscribe_keep_their_claims(dense_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_that_subscribe_keep_their_claims(dense_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every member claims one partition of every topic."""
     monkeypatch.setattr("counterpoise.model.claims.DENSE_CELLS", dense_cells)
     rng = np.random.default_rng(7)

@@ -13,8 +13,7 @@ import pytest
 
 from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import Capture, read_capture
 from counterpoise.pipeline.stored.tables import dataset
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state, restored
+from counterpoise.pipeline.history.plan_cache import Plans
 from counterpoise.pipeline.history.replay_fold import STEP_COLUMNS, Replay, ReplayFold
-from counterpoise.pipeline.history.replay_memo import Plans
 from counterpoise.pipeline.history.step_figures import StepFigures
 
 ASKED = ("range", "sticky", "cooperative-sticky")

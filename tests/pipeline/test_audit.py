@@ -14,8 +14,8 @@ from pyspark.sql import functions as fn
 from counterpoise.errors import CaptureError, StorageError, UnknownStrategyError
 from counterpoise.pipeline import audit as audit_module
 from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.predicted_stops import seconds_of
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.standstill import seconds_of
 from counterpoise.pipeline.stored.tables import PARTITIONS
 from counterpoise.pipeline.summary import data_notes, iso
 from tests.pipeline.conftest import Audited, rows_of

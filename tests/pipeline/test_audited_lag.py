@@ -63,7 +63,7 @@ def test_what_a_leader_could_have_known(audited: Path, minute: int, seconds: int
     assert found.at == NOON + timedelta(minutes=10 if minute == 10 else 5 if minute > 4 else 0)
 
 
-def test_at_the_end_it_is_the_last_sample_and_fits_any_partition_counts(audited: Path) -> None:
+def test_lag_at_the_end_is_that_of_the_last_sample_and_fits_any_partition_counts(audited: Path) -> None:
     found = audited_lag(audited, "g")
     topics = {"t": 3, "u": 2, "new": 1}
     assert found.of(topics) == {"t": [20, 30, 0], "u": [0, 0], "new": [0]}
@@ -112,7 +112,7 @@ def test_what_is_not_there_is_said(audited: Path, tmp_path: Path) -> None:
         audited_lag(tmp_path / "nowhere", "g")
 
 
-def test_a_leader_plans_by_it_without_a_broker(audited: Path) -> None:
+def test_a_leader_plans_by_audited_lag_without_a_broker(audited: Path) -> None:
     assignor = kafka_python.LagStickyAssignor(lag=audited_source(audited, "g"), lag_within_s=30)
     assert assignor.lag_reader.lag({"t": 2}) == {"t": [20, 30]}
     assert assignor.lag_reader.outcomes == {"read": 1}

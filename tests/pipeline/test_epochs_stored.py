@@ -15,9 +15,9 @@ from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from tests.pipeline.conftest import rows_of
+from tests.pipeline.history.test_epochs import RECORDED
 from tests.pipeline.incremental.conftest import ONE_PARTITION
 from tests.pipeline.incremental.pieces import comparable_rows
-from tests.pipeline.test_epochs import RECORDED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ def piece(folder: Path, share: float, *, commits: bool, named: bool) -> Path:
 
 
 @pytest.mark.parametrize("commits", [pytest.param(True, marks=pytest.mark.long), False])
-def test_pieces_give_the_same_epochs(spark: SparkSession, tmp_path: Path, *, commits: bool) -> None:
+def test_updates_give_the_epochs_of_one_audit(spark: SparkSession, tmp_path: Path, *, commits: bool) -> None:
     """Cut while the group that moves over is under KIP-848; where names come with the last piece, groups are made again."""
     out, unknown = tmp_path / "out", {}
     with configured(spark, ONE_PARTITION):

@@ -65,7 +65,9 @@ def owned(step: Step) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(("begin", "end", "group", "action", "expected"), TRUTH["done"])
-def test_what_was_done_is_reported_and_nothing_else(begin: int, end: int, group: str, action: str, expected: list[Any]) -> None:
+def test_events_on_kafka_3_are_reported_and_nothing_else(
+    begin: int, end: int, group: str, action: str, expected: list[Any]
+) -> None:
     """Group, time, kind, cause and who; second rounds of cooperative pairs come on top."""
     clients = {member["member_id"]: member["client_id"] for step in steps()[group] for member in step["assignment"]}
     seen = [

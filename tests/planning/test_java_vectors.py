@@ -10,8 +10,8 @@ import pytest
 
 from counterpoise import Group, assign, assignor, verify
 from counterpoise.laws.cooperative import added_and_revoked
+from counterpoise.laws.named_owners import owners_by_names
 from counterpoise.laws.owners import valid
-from counterpoise.laws.written import owners_by_names
 from counterpoise.model.problem import Int32, Problem
 from counterpoise.model.withhold import after_round, withhold
 from counterpoise.snapshot.names import Assignment

@@ -24,7 +24,7 @@ FIELDS = ("topic_start", "subscriber_start", "subscriber", "previous_owner", "ho
 
 
 @pytest.mark.parametrize("name", ["range", "sticky", "cooperative-sticky", "java-faults"])
-def test_both_ways_in_give_the_same_problem(name: str) -> None:
+def test_metadata_and_snapshots_give_the_same_problem(name: str) -> None:
     for case in cases(name)[::SHARE]:
         racks = case.get("racks") or {}
         topics = {topic: Topic(count, racks.get(topic)) for topic, count in case["topics"].items()}

@@ -236,7 +236,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_and_an_operators_columns_ar
     assert browser.js("document.documentElement.scrollWidth") == 390
 
 
-def test_it_prints_on_few_pages(browser: Browser, page: Path) -> None:
+def test_the_report_prints_on_few_pages(browser: Browser, page: Path) -> None:
     browser.open(page)
     assert pages(browser.pdf()) <= 20
     browser.open(page, "#groups?text=topic-19")

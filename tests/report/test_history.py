@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.schemas import ASSIGNMENT
+from counterpoise.report.audit_output import open_audit
 from counterpoise.report.history import history_of
-from counterpoise.report.load import open_audit
 from tests.report import fleet
 from tests.work import lines_of
 

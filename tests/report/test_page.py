@@ -21,7 +21,7 @@ from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.extras import pip_install
 from counterpoise.pipeline.storage.files import read_bytes
 from counterpoise.pipeline.stored.transaction import TableTransaction
-from counterpoise.report import load, sections, write_report
+from counterpoise.report import audit_output, sections, write_report
 from counterpoise.report.changes import change_words
 from counterpoise.report.detail import detail
 from counterpoise.report.group_table import group_rows
@@ -506,13 +506,13 @@ def test_the_page_grows_with_its_limits_and_not_with_the_fleet(tmp_path):
 
 
 def test_of_groups_that_are_left_out_only_a_few_numbers_are_read(tmp_path, monkeypatch):
-    real, sizes = load._rows, []
+    real, sizes = audit_output._rows, []
 
     def counted(table):
         sizes.append(table.num_rows * table.num_columns)
         return real(table)
 
-    monkeypatch.setattr(load, "_rows", counted)
+    monkeypatch.setattr(audit_output, "_rows", counted)
     read_of = []
     for groups in (12, 60):
         sizes.clear()
@@ -526,14 +526,14 @@ def test_the_lag_of_all_groups_over_months_is_never_in_memory_at_once(tmp_path, 
     lag = [row for name in names for row in fleet.lag_rows(name, "m#1", range(9))]
     out = fleet.write(tmp_path, group_report=[fleet.report_row(name) for name in names], partition_lag=lag)
     whole, read_at_once = page_of(out).read_bytes(), []
-    real = load.Audit.lags
+    real = audit_output.Audit.lags
 
     def counted(self, *given):
         found = real(self, *given)
         read_at_once.append(sum(len(series.at) for series in found.values()))
         return found
 
-    monkeypatch.setattr(load.Audit, "lags", counted)
+    monkeypatch.setattr(audit_output.Audit, "lags", counted)
     monkeypatch.setattr(sections, "_SAMPLES_AT_ONCE", 20, raising=False)
     assert page_of(out).read_bytes() == whole
     assert read_at_once == [18, 18, 18]

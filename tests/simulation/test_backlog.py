@@ -16,7 +16,7 @@ def test_what_a_member_cannot_do_waits_and_others_do_not_help() -> None:
     assert backlog(produced, np.ones(3), np.zeros(2), 1, 10).tolist() == [0, 25, 20, 15]
 
 
-def test_it_begins_with_the_lag_there_is_and_intervals_may_differ() -> None:
+def test_a_backlog_begins_with_the_lag_there_is_and_intervals_may_differ() -> None:
     assert backlog(np.zeros((3, 2)), np.array([1.0, 4.0]), np.array([50.0, 0.0, 7.0]), 2, 10).tolist() == [57, 47, 7]
 
 
@@ -28,7 +28,7 @@ def test_more_members_than_partitions_are_of_no_use_and_take_no_memory(members: 
 
 
 @pytest.mark.parametrize("members", [1, 3, 4])
-def test_it_is_what_members_do_second_by_second(members: int) -> None:
+def test_a_backlog_is_what_members_do_second_by_second(members: int) -> None:
     chance = np.random.default_rng(members)
     produced, lag = chance.integers(0, 200, (7, 40)).astype(float), chance.integers(0, 500, 7).astype(float)
     waiting, total = lag.copy(), [lag.sum()]

@@ -78,7 +78,7 @@ def test_a_static_member_back_within_its_session_causes_no_rebalance() -> None:
     assert outcome.stopped_partition_seconds == pytest.approx(4 * 5.01)
 
 
-def test_a_static_member_away_for_longer_than_its_session_does() -> None:
+def test_a_static_member_away_for_longer_than_its_session_causes_a_rebalance() -> None:
     static = [MemberGroup("m", ["t"], count=3, static=True)]
     assert run([Event(20, "restart", "m-01", down=15)], members=static).rounds == 3
 

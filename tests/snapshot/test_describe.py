@@ -59,7 +59,7 @@ def test_only_both_tables_have_the_lag_and_the_members_without_a_partition() -> 
     assert both.lag == some.lag
 
 
-def test_the_members_table_of_older_3_x_gives_the_same() -> None:
+def test_the_members_table_of_older_3_x_gives_what_that_of_4_x_gives() -> None:
     (group,) = read_describe(TEXT["members-3.7"])
     assert [(member.id, member.instance_id, dict(member.owned)) for member in group.members] == [
         ("c-1", "i-1", {"t": [0, 1], "u": [2]}),

@@ -32,11 +32,11 @@ OPTIMAL = ("sticky", "cooperative-sticky", "constrained-cooperative-sticky")
 LAWS = {**dict.fromkeys(("range", "roundrobin", "lag"), ("valid", "complete")), "fair": ("valid", "complete", "balanced")}
 """What `verify` is asked of strategies that promise less than it asks by default."""
 FIELDS = ("topic_start", "subscriber_start", "subscriber", "previous_owner", "holder", "capacity", "static_rank", "lag")
-TABLES = ("model.assemble.DENSE_CELLS", "model.claims.DENSE_CELLS", "solver.history.DENSE_CELLS")
+TABLES = ("model.assemble.DENSE_CELLS", "model.claims.DENSE_CELLS", "solver.claims.DENSE_CELLS")
 PURE = (
     "solver.engine.prepare",  # and the plans of what it returns
     *("laws.audit.certify", "planning.assign.certify"),
-    *("laws.names.lag_report", "laws.lag_law.lag_report", "planning.assign.lag_report"),
+    *("laws.verify.lag_report", "laws.lag_law.lag_report", "planning.assign.lag_report"),
 )
 """Pure functions, which `computed_once` calls once with equal arguments."""
 INPUT_EVERY = 3

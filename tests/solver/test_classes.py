@@ -55,11 +55,11 @@ def test_classes_are_numbered_by_first_topic_and_first_member():
 
 def test_a_table_too_large_is_replaced_by_searching(monkeypatch):
     """The path for very many topic classes and members gives the same plans."""
-    from counterpoise.solver import history
+    from counterpoise.solver import claims
 
     problems = [random_problem(np.random.default_rng([seed, 23]), 8) for seed in range(200)]
     wanted = [solve(problem).tolist() for problem in problems]
-    monkeypatch.setattr(history, "DENSE_CELLS", 0)
+    monkeypatch.setattr(claims, "DENSE_CELLS", 0)
     assert [solve(problem).tolist() for problem in problems] == wanted
 
 

@@ -188,7 +188,7 @@ def test_constrained_deals_by_index_in_turns():
         pytest.param(5, [2, 2], id="KAFKA-12464 taken literally leaves one of five unassigned"),
     ],
 )
-def test_where_the_documents_pseudo_code_is_wrong(strategy, partitions, held):
+def test_every_partition_is_assigned_where_the_pseudo_code_of_the_documents_is_wrong(strategy, partitions, held):
     """Everything is assigned, loads differ by one at most, and nobody gives up more than its quota asks for."""
     previous = np.full(partitions, -1)
     previous[: sum(held)] = np.repeat(np.arange(len(held)), held)

@@ -63,7 +63,7 @@ def test_thousands_of_topics_are_taken_if_most_have_subscribers_of_their_own_and
             assert (certificate.balanced, certificate.sticky) == (True, True)
 
 
-def test_hundreds_of_capacities_and_searches_of_many_topics_are_planned_here() -> None:
+def test_hundreds_of_capacities_and_searches_of_many_topics_are_planned_as_one_block() -> None:
     """By flows the group of 300 capacities takes ten times as long; the searches for the second one visit each topic 40 times.
 
     In the third one members have few topics: searches that looked at all topics would exceed the limit of visits. In the last one

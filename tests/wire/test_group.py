@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from counterpoise.clients.member_side import MemberSide
 from counterpoise.clients.own_fields import HOSTS, with_capacity, with_host
 from counterpoise.errors import WireError
-from counterpoise.wire import group_metadata, topic_lists
+from counterpoise.wire import join_metadata, topic_lists
 from counterpoise.wire.consumer_protocol import (
     Assignment,
     Subscription,
@@ -23,7 +23,7 @@ from counterpoise.wire.consumer_protocol import (
     encode_subscription,
 )
 from counterpoise.wire.group_assignments import encode_assignments
-from counterpoise.wire.group_metadata import GroupMetadata, decode_group
+from counterpoise.wire.join_metadata import JoinMetadata, decode_group
 from counterpoise.wire.topic_lists import TopicIndex
 from counterpoise.wire.user_data import claims, encode_cooperative, encode_sticky
 from tests.wire.strategies import bent
@@ -70,7 +70,7 @@ SUBSCRIPTIONS = st.builds(
 )
 
 
-def assert_equals_member_by_member(metadata: list[bytes], found: GroupMetadata, kind: Any) -> None:
+def assert_equals_member_by_member(metadata: list[bytes], found: JoinMetadata, kind: Any) -> None:
     code = {name: at for at, name in enumerate(NAMES)}
     errors = dict(found.errors)
     subscribed: Counter[tuple[int, int]] = Counter()
@@ -193,7 +193,7 @@ def test_members_of_ours_are_not_read_one_by_one(host: str, capacity: int, monke
     metadata = [side.subscription(["a"], None)]
     side.received([("a", 0), ("a", 1), ("topic-1", 3)], 7)
     metadata.append(side.subscription(["a"], None))
-    monkeypatch.setattr(group_metadata, "decode_sticky", None)
+    monkeypatch.setattr(join_metadata, "decode_sticky", None)
     assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, "eager"), "eager")
 
 

@@ -1,7 +1,7 @@
 """The rack-aware pass of `range` (KIP-881): who gets a partition from its own rack before ranges are cut.
 
-Python steps per replica and subscription, not array passes: which partition a member gets depends on what every
-member before it took, and how much a member may still take on how many before it got the extra one.
+This takes Python steps per replica and subscription, not array passes, because each step depends on the ones before it: they
+decide which partitions are left, and whether a member may still take one more than its equal share.
 """
 
 from __future__ import annotations

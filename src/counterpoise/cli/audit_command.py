@@ -219,7 +219,7 @@ def _run(
 
 def _findings_of(out: str, clusters: Iterable[str]) -> list[dict[str, Any]] | None:
     """The findings of the last audit into a folder; None: it was of other clusters, or cannot be read."""
-    from counterpoise.report.load import open_audit
+    from counterpoise.report.audit_output import open_audit
 
     try:
         audit = open_audit(out)

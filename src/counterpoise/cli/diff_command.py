@@ -40,8 +40,8 @@ def command(one: str, two: str, as_json: bool) -> None:
       counterpoise diff out/monday out/friday
     """
     need("diff", "report", "pyarrow")
+    from counterpoise.report.audit_output import open_audit
     from counterpoise.report.difference import difference
-    from counterpoise.report.load import open_audit
 
     found = difference(open_audit(one), open_audit(two))
     if as_json:

@@ -9,14 +9,14 @@ import click
 
 from counterpoise.cli.compare_command import comparison_rows, print_comparison
 from counterpoise.cli.inputs import PLACE, need, read_options, read_snapshots, snapshot_argument, strategy_names, strategy_options
-from counterpoise.cli.render import console, lag_line, moves_as_json, plan_table, proven, say
+from counterpoise.cli.render import console, lag_line, plan_table, proven, say
 from counterpoise.errors import OptionError
 from counterpoise.laws import verify
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.json_text import visible
 from counterpoise.snapshot.names import partition_list
-from counterpoise.snapshot.plan import Plan
+from counterpoise.snapshot.plan import Plan, moves_as_json
 
 __all__ = ["command"]
 

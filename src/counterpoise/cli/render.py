@@ -18,7 +18,7 @@ from counterpoise.snapshot.json_text import visible
 from counterpoise.snapshot.names import partition_list
 from counterpoise.snapshot.plan import Plan
 
-__all__ = ["console", "lag_line", "moves_as_json", "plan_table", "proven", "say", "table_of"]
+__all__ = ["console", "lag_line", "plan_table", "proven", "say", "table_of"]
 
 _FOLDED = 12
 """Characters to which a column of text may be folded, if a table does not fit."""
@@ -105,8 +105,3 @@ def proven(strategy: str, options: Mapping[str, object], group: Group) -> str:
         return "no valid claim moves, and no plan that moves none is more balanced"
     balance = "no plan is more balanced, " if "balanced" in laws else "every partition has an owner that subscribes, "
     return f"{balance}and the figures about lag are true"
-
-
-def moves_as_json(moves: Iterable[tuple[str, int, str, str]]) -> list[dict[str, object]]:
-    """Moves (topic, partition, from member, to member) as objects with the keys topic, partition, from, to."""
-    return [dict(zip(("topic", "partition", "from", "to"), move, strict=True)) for move in moves]

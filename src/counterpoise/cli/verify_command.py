@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from counterpoise.cli.inputs import TEXT, named, read_plans, read_snapshots, snapshot_argument
-from counterpoise.cli.render import moves_as_json, proven, say
+from counterpoise.cli.render import proven, say
 from counterpoise.laws import Violation, verify
+from counterpoise.snapshot.plan import moves_as_json
 from counterpoise.snapshot.written import WrittenPlan
 
 __all__ = ["command"]
@@ -27,7 +28,7 @@ def command(snapshot: str, plan: str, laws: tuple[str, ...], as_json: bool) -> N
     alone or as its "assignment".
 
     Checks whether the plan is optimal. If it names sticky-first or lag-sticky as its strategy, checks what that strategy
-    promises instead. Figures about lag in the plan are checked too. For several groups (JSON lines) PLAN has a line for each.
+    promises instead. The figures in the plan are checked too. For several groups (JSON lines) PLAN has a line for each.
 
     Exit code 0: proven optimal. 1: something is wrong, or better is possible; it says what.
 

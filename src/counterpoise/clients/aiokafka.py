@@ -42,7 +42,7 @@ __all__ = [
 class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
     """What all assignors for aiokafka share."""
 
-    name, host = "abstract", "aiokafka"
+    name, host, hands_out_generation = "abstract", "aiokafka", True
     collecting = False
     collected: GroupToLead | None = None
     """See `aiokafka_leader`."""

@@ -67,6 +67,7 @@ class HostAssignor:
 
     name: ClassVar[str]
     host: ClassVar[str]
+    hands_out_generation: ClassVar[bool] = False  # Whether a leader tells members their generation, because the host does not
     """One of `counterpoise.clients.own_fields.HOSTS`."""
     _of_consumer: ClassVar[WeakKeyDictionary[Any, HostAssignor]]
     __signature__: ClassVar[inspect.Signature]
@@ -165,7 +166,13 @@ class HostAssignor:
                 f"{self.host}: the members that it passes to {type(self).__name__} cannot be read: {error!r}"
             ) from error
         return group_to_lead(
-            self.name, cluster, joined, group=self._group(), generation=generation, patience_s=self._patience_s()
+            self.name,
+            cluster,
+            joined,
+            group=self._group(),
+            generation=generation,
+            patience_s=self._patience_s(),
+            hands_out_generation=self.hands_out_generation,
         )
 
     @PerConsumer

@@ -128,8 +128,8 @@ class LagAware(HostAssignor):
     Parameters
     ----------
     lag : LagSource
-        See `live_lag`; asked by the member that leads, once per rebalance, in a thread of its own. A source that raises, or
-        answers with something that is no lag of the topics it was asked for, is one that has no answer.
+        See `live_lag`; asked by the member that leads, once per rebalance, in a thread of its own. If it raises,
+        or returns anything but lags of these topics, the read has failed.
     lag_within_s : float
         How long the leader waits for it, seconds. The group stands still meanwhile (under a cooperative protocol it
         does not). Never longer than half of the consumer's session timeout, or of its rebalance timeout if that is

@@ -22,8 +22,6 @@ __all__ = ["GroupToLead", "Lag", "group_to_lead", "lead_group", "protocol_to_lea
 
 log = logging.getLogger("counterpoise.clients")
 
-_WITHOUT_USER_DATA = ("range", "roundrobin")
-
 Lag: TypeAlias = Callable[[Mapping[str, int], float | None], Mapping[str, Sequence[int]] | None]
 """See `lead_group`."""
 
@@ -39,16 +37,24 @@ class GroupToLead:
     group: str
     generation: int  # -1: unknown
     patience_s: float | None  # Seconds after which the group expels a leader that does not answer; None: unknown
+    hands_out_generation: bool = False  # Whether assignments tell members their generation
 
 
 def group_to_lead(
-    strategy: str, cluster: Any, members: Iterable[JoinMember], *, group: str, generation: int, patience_s: float | None
+    strategy: str,
+    cluster: Any,
+    members: Iterable[JoinMember],
+    *,
+    group: str,
+    generation: int,
+    patience_s: float | None,
+    hands_out_generation: bool = False,
 ) -> GroupToLead:
     """Read the members' subscriptions, and their topics from the host's ClusterMetadata. SnapshotError: one cannot be read."""
     given = tuple(members)
     read = tuple(map(_subscription, given))
     topics = topics_known(cluster, {topic for subscription in read for topic in subscription.topics})
-    return GroupToLead(strategy, given, read, topics, group, generation, patience_s)
+    return GroupToLead(strategy, given, read, topics, group, generation, patience_s, hands_out_generation)
 
 
 def _subscription(member: JoinMember) -> Subscription:
@@ -72,7 +78,8 @@ def lead_group(
     heavier = {member: capacity for member, capacity in capacities.items() if capacity != 1}
 
     def user_data(withheld: int) -> bytes | None:
-        return None if name in _WITHOUT_USER_DATA else assignment_user_data(given.generation, withheld)
+        told = withheld or (given.hands_out_generation and name not in WITHOUT_HISTORY)
+        return assignment_user_data(given.generation, withheld) if told else None
 
     led = lead_plan(
         name,

@@ -1,4 +1,4 @@
-"""ListenerCore: what the rebalance listeners of both clients share: the ledger, the callbacks, and when to commit."""
+"""ListenerCore: the common part of the rebalance listeners of both clients: owned partitions, callbacks, and when to commit."""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ Each value is eight bytes, a marker and an int32. In a subscription they follow 
 kafka-python stop reading before them, Sarama refuses them) or Java's bare cooperative generation, the host first, the
 capacity last; in an assignment they are the whole user data, which no other library reads. The marker begins with a byte
 that is negative as the length of a string, so that what stands before it is never read as a longer layout.
+
+An assignment has user data only if a reader needs it (`leader_side.lead_group`): a broker does not let members of the
+`consumer` protocol (KIP-848) into a group whose assignments have any.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from counterpoise.errors import some
 from counterpoise.explanation.facts import Behind, Facts, gather
-from counterpoise.laws.names import AnyPlan
+from counterpoise.laws.verify import AnyPlan
 from counterpoise.model.problem import CONTESTED
 from counterpoise.snapshot.group import Group, check_group
 

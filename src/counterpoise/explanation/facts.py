@@ -8,7 +8,7 @@ import numpy as np
 
 from counterpoise.errors import SnapshotError, some
 from counterpoise.laws.balance import MarginalCosts, loads, marginal_costs
-from counterpoise.laws.names import AnyPlan, owners_or_faults
+from counterpoise.laws.verify import AnyPlan, owners_or_faults
 from counterpoise.model.arrays import sums_by_code
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.snapshot.group import Group

@@ -43,11 +43,11 @@ class LagReport:
         What the bound rests on: "topics" (their lag and who may take it), "crowding" (single heavy partitions, or more
         of them than members) or "nothing".
     topics : tuple of int
-        The topics that the bound speaks of.
+        The topics whose lag gives the bound.
     moves : int
         Partitions that a member may keep and another gets.
     counts : "balanced", int or None
-        The plans that the bound speaks of: balanced ones, those within so many of balanced counts, or all.
+        The plans for which the bound holds: balanced ones, those within so many of balanced counts, or all.
     """
 
     bound: Fraction

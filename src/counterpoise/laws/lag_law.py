@@ -33,7 +33,7 @@ def lag(
     options: Mapping[str, object] | None = None,  # `tolerance` and `min_lag_gain` as in `lag-sticky`; default 0.1 and 0
     words: Words | None = None,
 ) -> list[Violation]:
-    """Law ``lag``: every member's lag is within the tolerance of what no plan can undercut.
+    """Law ``lag``: every member's lag is at most a lower bound for every plan, times one plus the tolerance.
 
     Raises `OptionError` if the group's lag is not known.
 

@@ -40,7 +40,7 @@ class Figures:
 
 
 class Batch:
-    """Queries that wait to be measured together. What waits is bounded; a figure does not depend on what else waits."""
+    """Queries that wait to be measured together. Their number is bounded, and no figure depends on the other queries."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Sequence[Query], Fraction | int | None, Figures]] = []

@@ -43,7 +43,7 @@ class Metrics:
     unassigned : int
         Partitions without an owner though a member subscribes.
     balanced : bool or None
-        Proven: no plan has better balanced loads. None if no proof was asked for.
+        Proven: complete, and no plan has better balanced loads. None if no proof was asked for.
     sticky : bool or None
         Proven: balanced, and no plan so balanced keeps more.
     """

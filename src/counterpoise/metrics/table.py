@@ -229,6 +229,8 @@ def _metrics(one: Query, of_plan: OfPlan, of_pair: OfPair, of_optimal: OfPair) -
     spread, kip54, fair, topic_spread, unassigned, worst, cv, ratio = of_plan
     moved, kept, cooperative, eager, balanced, sticky = of_pair if one.prove else (*of_pair[:4], None, None)
     least = moved if sticky else None if one.optimal is None else of_optimal[0]
+    if one.duplicates and one.prove:  # a plan that gives a partition twice is not complete
+        balanced = sticky = False
     revoked = cooperative if one.cooperative else eager
     return Metrics(
         spread, kip54, fair, topic_spread, moved, kept, least, revoked, worst, cv, ratio, one.duplicates,

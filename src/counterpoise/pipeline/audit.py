@@ -21,12 +21,11 @@ from counterpoise.pipeline.incremental.since_last import StateTooOldError, Updat
 from counterpoise.pipeline.run import SUMMARY_FORMAT, Progress, Run
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import local_session
-from counterpoise.pipeline.source.anonymous import fingerprint
-from counterpoise.pipeline.source.capture import Capture
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import Capture, read_capture
 from counterpoise.pipeline.source.scope import AuditScope
-from counterpoise.pipeline.source.sources import check_columns, read_errors
+from counterpoise.pipeline.source.spark_records import check_columns, read_errors
 from counterpoise.pipeline.storage.files import absolute, is_local, join
+from counterpoise.pipeline.stored.anonymous import fingerprint
 from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
 from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
 from counterpoise.pipeline.stored.tables import dataset

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row, portions
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.schemas import COLUMNS
-from counterpoise.pipeline.source.sources import check_columns
+from counterpoise.pipeline.source.spark_records import check_columns
 from counterpoise.wire.offsets_topic.records import Decoded, decode_record
 
 __all__ = ["decode_errors", "decoded", "group_generations", "modern_group_records", "offset_commits"]

@@ -20,10 +20,10 @@ from counterpoise.pipeline.incremental.since_last import Update
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.source.anonymous import fingerprint
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.storage.files import delete, is_local, list_files, parquet_footers
 from counterpoise.pipeline.stored import store
+from counterpoise.pipeline.stored.anonymous import fingerprint
 from counterpoise.pipeline.stored.catalog import Catalog
 from counterpoise.pipeline.stored.compaction import compacted
 from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored

@@ -1,6 +1,6 @@
 """What each client library does while it joins a group, and how long its partitions stood still in `python -m benchmarks.live`.
 
-The simulator and the audit read this table. After a new run of the benchmark replace the figures here and in docs/findings.md.
+The simulator and the audit read this table. After a new run of the benchmark replace the figures here and in docs/predictions.md.
 A test compares the two.
 """
 
@@ -153,7 +153,7 @@ def expected_seconds(
 
 
 def resolved(libraries: Iterable[str] | None) -> tuple[str, ...]:
-    """The libraries of a group, without `PYTHON` if one of the two is known: `PYTHON` then was the first join of its members."""
+    """The libraries of a group; without `PYTHON`, which then was a first join, if one of the two it stands for is there."""
     names = tuple(libraries or ())
     present = {KAFKA_PYTHON, AIOKAFKA} & set(names)
     return tuple(name for name in names if name != PYTHON or len(present) != 1)

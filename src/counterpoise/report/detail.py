@@ -5,7 +5,7 @@ from __future__ import annotations
 from counterpoise.report.colours import Look, identities, looks
 from counterpoise.report.history import GroupHistory, LagSeries, Row
 from counterpoise.report.limits import Limits
-from counterpoise.report.loads import loads_of, more_loads
+from counterpoise.report.member_loads import loads_of, more_loads
 from counterpoise.report.overview import Figure, running, strategy_rows
 from counterpoise.report.picture import draw, draw_lag
 from counterpoise.report.steps import steps_in_words

@@ -9,7 +9,7 @@ from typing import Any
 
 from counterpoise.pipeline.fold.changes import Era, certainty, verdict_of
 from counterpoise.pipeline.records.place import micros
-from counterpoise.report.load import Audit
+from counterpoise.report.audit_output import Audit
 from counterpoise.report.overview import SEVERITIES
 
 __all__ = ["changed_findings", "difference", "is_open"]

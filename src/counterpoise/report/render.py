@@ -32,7 +32,7 @@ from counterpoise.report.sections import Sections, packed
 from counterpoise.report.words import count, paragraphs, phrase, plural, slug, visible, visible_lines
 
 if TYPE_CHECKING:
-    from counterpoise.report.load import Audit
+    from counterpoise.report.audit_output import Audit
 
 __all__ = ["write_report"]
 
@@ -55,7 +55,7 @@ def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
     except ImportError as error:
         raise MissingExtraError(f"the report needs jinja2 and pyarrow: {pip_install('report')}") from error
     from counterpoise.pipeline.storage.files import is_local, upload
-    from counterpoise.report.load import open_audit
+    from counterpoise.report.audit_output import open_audit
 
     audit = open_audit(out_dir)
     environment = _environment()

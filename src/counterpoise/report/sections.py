@@ -20,7 +20,7 @@ from counterpoise.report.ribbons import Ints
 from counterpoise.report.words import visible
 
 if TYPE_CHECKING:
-    from counterpoise.report.load import Audit
+    from counterpoise.report.audit_output import Audit
 
 __all__ = ["Sections", "packed"]
 

@@ -148,13 +148,13 @@ class Coordinator:
     # Silence.
 
     def silent(self, client: Client) -> None:
-        """No heartbeat comes any more; without another one the session ends `session_timeout` after the last."""
+        """No heartbeat comes any more: unless one does, the session ends `session_timeout` after the last."""
         entry = self._members.get(client.number)
         if entry is not None and entry.expires < 0:
             self._await(entry, max(entry.heard, self.world.now - (self.world.now - client.phase) % client.heartbeat))
 
     def heard(self, client: Client) -> None:
-        """It heartbeats again; of a rebalance that waits for it, it hears now."""
+        """It sends heartbeats again; if a rebalance waits for it, it learns of it now."""
         entry = self._members.get(client.number)
         if entry is not None:
             entry.expires, entry.heard = -1, self.world.now

@@ -1,7 +1,7 @@
 """What each client library says to the leader about what it owns, and whether it keeps reading while it joins.
 
 One row per library, as read from real recordings. The simulator needs what a leader can read: which claims, with which
-generation, and whether they survive the loss of membership. What partitions do meanwhile is in `planning.client_libraries`.
+generation, and whether they survive the loss of membership. How long partitions stop meanwhile is in `planning.client_libraries`.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ OnRound = Callable[[Problem, Int32, Int32], None]
 class Planner:
     """Plans each generation of one simulated group.
 
-    What it counts as moved is the truth, not what members claim: the partition's last owner is still a member, and the
-    target is another one.
+    A partition counts as moved if its last owner is still a member and the target is another one, whatever members claim.
     """
 
     def __init__(self, world: World, on_round: OnRound | None = None) -> None:

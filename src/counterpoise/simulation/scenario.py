@@ -14,7 +14,7 @@ __all__ = ["Event", "MemberGroup", "Scenario", "Timing"]
 
 
 class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long things take, in seconds; the defaults are Kafka's."""
+    """How long things take, in seconds; the defaults are those of Kafka, where it has one."""
 
     session_timeout: float = 45.0
     heartbeat_interval: float = 3.0

@@ -40,7 +40,7 @@ def looks_like_describe(text: str) -> bool:
 
 
 def parts_and_unknown_lags(text: str) -> list[tuple[dict[str, Any], int]]:
-    """For each group, in order: the arguments of a Group, and how many partitions get lag 0 because only others have one.
+    """For each group, in order: the arguments of a Group, and the number of partitions that show no lag although others do.
 
     Raises `SnapshotError` if a row does not fit its header, a partition has two owners, or the table holds no owners; the
     message names the line.

@@ -15,7 +15,7 @@ from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_
 from counterpoise.model.problem import Problem
 from counterpoise.snapshot.checks import check_ids
 from counterpoise.snapshot.group import Topic
-from counterpoise.wire.group_metadata import decode_group
+from counterpoise.wire.join_metadata import decode_group
 from counterpoise.wire.primitives import java_order
 from counterpoise.wire.topic_lists import TopicIndex
 from counterpoise.wire.user_data import ProtocolKind

@@ -59,7 +59,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Parts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A snapshot as JSON has it, and what `Group` takes."""
+    """The fields of a snapshot in JSON; the parameters of `Group`."""
 
     topics: Topics
     members: list[Member]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,7 @@ from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import decoded, fitted, plain
 from counterpoise.snapshot.names import Assignment, named, partition_list, partitions_by_topic
 
-__all__ = ["PLAN_ADVICE", "Plan", "lag_figures", "read_assignment", "target_in"]
+__all__ = ["PLAN_ADVICE", "Plan", "lag_figures", "moves_as_json", "read_assignment", "target_in"]
 
 PLAN_ADVICE = "a plan is an object {member: {topic: [partitions]}}"
 """How an error about an unreadable plan ends."""
@@ -197,6 +197,11 @@ def lag_figures(report: Any, member_ids: Sequence[str], topic_names: Sequence[st
         "topics": [topic_names[topic] for topic in report.topics],
         "moves": report.moves,
     }
+
+
+def moves_as_json(moves: Iterable[tuple[str, int, str, str]]) -> list[dict[str, object]]:
+    """Moves (topic, partition, from member, to member) as objects with the keys topic, partition, from, to."""
+    return [dict(zip(("topic", "partition", "from", "to"), move, strict=True)) for move in moves]
 
 
 def _number(value: Fraction) -> int | float:

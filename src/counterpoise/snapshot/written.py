@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ class WrittenPlan:
     assignment: Mapping[str, Mapping[str, list[int]]]
     target: Mapping[str, Mapping[str, list[int]]]
     lag_figures: Mapping[str, Any] | None = None  # As `Plan.lag_figures`
+    said: Mapping[str, Any] = field(default_factory=dict)  # Everything in the file; its other figures, such as `kept`, are here
 
 
 class _Header(msgspec.Struct):
@@ -50,4 +51,4 @@ def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]
     if found.protocol not in ("eager", "cooperative"):
         raise SnapshotError(f'plan.protocol: expected "eager" or "cooperative", got {shown(found.protocol)}')
     target = found.target if found.protocol == "cooperative" and found.target is not None else found.assignment
-    return WrittenPlan(found.strategy, found.protocol, found.options, found.assignment, target, found.lag)
+    return WrittenPlan(found.strategy, found.protocol, found.options, found.assignment, target, found.lag, value)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from counterpoise.errors import InvariantError
 from counterpoise.model.arrays import ranges, ranks_in_runs
 from counterpoise.model.problem import UNOWNED, Int32, Int64
+from counterpoise.solver.claims import Claims
 from counterpoise.solver.classes import Classes
-from counterpoise.solver.history import Claims
 
 MANY = 256
 """More values than so many are packed into 32 bits, where they fit."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.solver.bitset.one_block import one_block
+from counterpoise.solver.claims import Claims, claims_of, no_claims
 from counterpoise.solver.classes import Classes, classify
 from counterpoise.solver.decode import fill, give_up
 from counterpoise.solver.equal import assign_equal, common_subscribers
@@ -24,7 +25,6 @@ from counterpoise.solver.flows.flow import Bools
 from counterpoise.solver.flows.quotas import Capacities, Quotas, quotas_of
 from counterpoise.solver.flows.stickiness import Costs, reroute
 from counterpoise.solver.flows.transport import ClassAllocation, closed_form, transport
-from counterpoise.solver.history import Claims, claims_of, no_claims
 from counterpoise.solver.racks import rack_classes, rack_costs, racks_matter
 
 __all__ = ["Evenness", "History", "Prepared", "RackOrder", "prepare", "solve"]

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.solver.claims import valid_claims
 from counterpoise.solver.decode import excess_claims, slots
 from counterpoise.solver.flows.quotas import Capacities, quotas_of
-from counterpoise.solver.history import valid_claims
 
 __all__ = ["assign_equal", "common_subscribers"]
 

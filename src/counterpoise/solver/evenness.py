@@ -15,13 +15,13 @@ import numpy as np
 from counterpoise.errors import OptionError
 from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int64, Problem
+from counterpoise.solver.claims import Claims
 from counterpoise.solver.classes import Classes, first_seen, split_topic_classes, sum_by
 from counterpoise.solver.flows.balance import Blocks
 from counterpoise.solver.flows.flow import Arcs, Network
 from counterpoise.solver.flows.quotas import Quotas
 from counterpoise.solver.flows.stickiness import Costs
 from counterpoise.solver.flows.transport import ClassAllocation
-from counterpoise.solver.history import Claims
 
 __all__ = ["TopicView", "assign_evenly", "view_by_topic"]
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int32, Int64, Problem, Racks
+from counterpoise.solver.claims import Claims
 from counterpoise.solver.classes import Classes, classify_members, equal_slices, first_seen, split_topic_classes
 from counterpoise.solver.flows.flow import Bools
 from counterpoise.solver.flows.stickiness import Costs
-from counterpoise.solver.history import Claims
 
 _BITS = 62
 """So many racks fit into the bits of an integer."""

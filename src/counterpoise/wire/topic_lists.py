@@ -1,4 +1,4 @@
-"""Many topic lists at once: every member's n-th entry in one vectorised step, names matched to codes by their words.
+"""Many topic lists at once: every member's n-th entry in one vectorised step, and names to codes.
 
 Lists of strings and lists of [string, [int32]] have no index: where an entry ends is known only when it has been
 read. But a group has many members, so the n-th entries of all their lists are read together, whatever the names.
@@ -57,8 +57,8 @@ def scan(
 ) -> Entries:
     """Read the lists that begin at `at` (with their int32 count) and must end by `limit`.
 
-    As many steps of O(lists still open) as the longest list has entries; a few long lists are walked one by one. A count is
-    believed only as far as the bytes go. Entries of lists that turn out broken are left out.
+    As many steps of O(lists still open) as the longest list has entries; a few long lists are walked one by one. A list whose
+    count needs more bytes than there are is broken; entries of broken lists are left out.
     """
     int32_at, int16_at = windows(data, np.dtype(">i4")), windows(data, np.dtype(">i2"))
     exists = at + 4 <= limit

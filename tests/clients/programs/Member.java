@@ -1,5 +1,6 @@
 // A Java member with Kafka's own assignors, run from source by `java Member.java`; ends on SIGTERM.
 // Arguments: bootstrap group name topics(comma) assignor-classes(comma) session-ms journal [group.instance.id]
+// Without assignor classes it uses the protocol `consumer` (KIP-848), with the broker's assignor and session.
 import java.io.FileOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -39,9 +40,13 @@ public class Member {
         config.put("bootstrap.servers", args[0]);
         config.put("group.id", args[1]);
         config.put("client.id", args[2]);
-        config.put("partition.assignment.strategy", args[4]);
-        config.put("session.timeout.ms", args[5]);
-        config.put("heartbeat.interval.ms", "500");
+        if (args[4].isEmpty()) {
+            config.put("group.protocol", "consumer");
+        } else {
+            config.put("partition.assignment.strategy", args[4]);
+            config.put("session.timeout.ms", args[5]);
+            config.put("heartbeat.interval.ms", "500");
+        }
         config.put("metadata.max.age.ms", "1000");
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");

@@ -21,7 +21,7 @@ import pytest
 
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import missing_of
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.storage.files import parquet_file, read_bytes
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact

@@ -23,8 +23,8 @@ from counterpoise.pipeline.capture.sampler import Sample
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.replay_memo import Plans
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.history.plan_cache import Plans
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.wire.offsets_topic.keys import GroupKey, RecordType, encode_key
 from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import GroupMember, GroupMetadataValue
@@ -143,7 +143,7 @@ def test_ranges_of_later_runs_are_added_and_one_that_is_read_again_is_not(topic:
     assert recorder._with_gap([[0, 1, 9], [0, 13, 15]], 0, 13, 17) == [[0, 1, 9], [0, 13, 17]]
 
 
-def test_after_a_first_run_that_was_killed_the_same_holds_beyond_its_end(topic: Topic, tmp_path: Path) -> None:
+def test_after_a_first_run_that_was_killed_a_range_is_a_gap_only_beyond_its_end(topic: Topic, tmp_path: Path) -> None:
     """What is missing below that end is counted as before the recording."""
     topic.generations, topic.end = {at: at for at in range(1, 6)}, 6
     record(topic, tmp_path)

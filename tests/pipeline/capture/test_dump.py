@@ -26,7 +26,7 @@ from counterpoise.pipeline.capture.backup.dump_folder import DumpCounts, folder_
 from counterpoise.pipeline.capture.backup.segments import from_segments
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.history.steps import steps_of_group
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from tests.java import QUICK, java_home
 from tests.kafka_broker import LIBS, SETTINGS, Broker
 from tests.pipeline.capture.test_segments import varint

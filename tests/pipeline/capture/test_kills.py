@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.live_groups import LiveGroup
 from tests.pipeline.capture.test_capture import (

@@ -27,8 +27,8 @@ from counterpoise.pipeline.capture.recording import Schedule
 from counterpoise.pipeline.capture.sampler import Sample, sample, sample_batch
 from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.capture.settings import Settings
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.source.checks import parquet_files
-from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.storage.files import join, list_files, parquet_file
 from tests.pipeline.capture.test_series import SCHEMA, Killed
 

@@ -24,7 +24,7 @@ from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import command, recorded
 from tests.pipeline.capture.traffic import commit
 from tests.pipeline.conftest import rows_of
-from tests.pipeline.test_scope import every_byte
+from tests.pipeline.source.test_scope import every_byte
 
 pytestmark = pytest.mark.kafka
 PASSWORD = "not-to-be-shown"

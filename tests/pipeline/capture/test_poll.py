@@ -203,6 +203,8 @@ def test_a_group_that_is_not_listed_is_deleted_only_if_its_coordinator_says_so(
     told = [Poller(settings, tmp_path, Schedule()).run(follow=False) for _ in range(2)]
     assert [status.records for status in told] == [1, int(deleted)]
     assert [line.removeprefix("group g: ")[: len(fault or "")] for line in told[1].hidden] == ([] if fault is None else [fault])
+    about = json.loads((tmp_path / "capture.json").read_text())
+    assert (about["polls"], about["hidden"]) == (1, told[1].hidden), "an audit would not know of the last poll"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 
 from counterpoise.pipeline.capture.backup.segments import SegmentCounts, partition_folders, read_partition
 from counterpoise.pipeline.capture.columns import in_batches
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from tests.java import java_home
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import fill_up, following, grows, once, recorded, small_disk

@@ -12,7 +12,7 @@ import pytest
 
 from counterpoise.pipeline.findings import RULES, findings_of
 from counterpoise.pipeline.findings.actions import KINDS, parts_of, ranked
-from counterpoise.pipeline.standstill import with_standstill
+from counterpoise.pipeline.predicted_stops import with_stopped_seconds
 from tests.pipeline.findings.test_findings import AT, CASES, EAGER, healthy, run, unhealthy
 
 LIBRARIES = (["java"], ["librdkafka"], ["kafka-python"], ["aiokafka"], ["aiokafka", "librdkafka"], ["unknown"], None)
@@ -34,7 +34,7 @@ MEASURED = {
 def measured(**changes: Any) -> dict[str, Any]:
     """A group on range whose commits show 100 stopped partition-seconds."""
     row = healthy(**MEASURED | changes)
-    return row | {"strategies": with_standstill(row)}
+    return row | {"strategies": with_stopped_seconds(row)}
 
 
 def fleet(groups: int = 200) -> list[dict[str, Any]]:

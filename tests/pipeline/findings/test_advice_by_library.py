@@ -10,7 +10,7 @@ import pytest
 
 from counterpoise.pipeline.findings import findings_of
 from counterpoise.pipeline.findings.advice import advice, change_lines
-from counterpoise.pipeline.standstill import seconds_of, with_standstill
+from counterpoise.pipeline.predicted_stops import seconds_of, with_stopped_seconds
 from counterpoise.planning.client_libraries import BEHAVIOURS, HELD, MOVED, Behaviour
 from tests.pipeline.findings.test_findings import AT, healthy, migration_note, run
 
@@ -39,7 +39,7 @@ def recorded(libraries: list[str], kind: str, seconds: float | None, *, held: in
             run("cooperative-sticky", "closed_loop", revoked=moved, moved=moved),
         ],
     )
-    return row | {"strategies": with_standstill(row)}
+    return row | {"strategies": with_stopped_seconds(row)}
 
 
 PAIRS = [

@@ -41,7 +41,7 @@ def test_a_broker_is_not_advised_to_run_a_clients_strategy(kind: str) -> None:
         assert "two rolling restarts" not in told
 
 
-def test_another_assignor_of_the_broker_is_named_where_it_brings_one_for_that() -> None:
+def test_another_assignor_of_the_broker_is_advised_only_where_it_helps() -> None:
     assert "group.remote.assignor=uniform" in found("unbalanced", protocol="range")
     assert "group.remote.assignor" not in found("unbalanced", protocol="uniform")
     assert "group.remote.assignor" not in found("unbalanced")
@@ -99,7 +99,7 @@ def test_moves_are_said_of_as_many_generations_as_were_looked_at() -> None:
     assert "over 5 generations 30 partitions moved" in found("needless_moves")
 
 
-def test_nothing_a_broker_brings_deals_by_lag() -> None:
+def test_no_assignor_of_the_broker_uses_lag() -> None:
     assert "no assignor of the broker uses lag" in found("lag_on_one_owner")
 
 

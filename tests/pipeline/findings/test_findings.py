@@ -20,8 +20,8 @@ from counterpoise.pipeline.findings.advice import (
     suggested_strategy,
 )
 from counterpoise.pipeline.findings.finding import Finding
-from counterpoise.pipeline.findings.life import deletion
 from counterpoise.pipeline.findings.rebalancing import share_of_time
+from counterpoise.pipeline.findings.without_members import deletion
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.wording import grouped, seconds, times
 
@@ -357,7 +357,7 @@ def test_a_group_that_was_empty_before_the_recording_lost_no_member_in_it(peak: 
 
 
 @pytest.mark.parametrize("state", ["ok", "catching_up", "unowned"])
-def test_other_states_are_no_findings(state: str) -> None:
+def test_states_without_trouble_are_no_findings(state: str) -> None:
     assert list(findings_of(healthy(**unhealthy(state)))) == []
 
 

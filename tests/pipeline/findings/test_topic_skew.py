@@ -49,7 +49,7 @@ def test_of_many_members_with_most_the_first_by_member_id_is_named() -> None:
     assert found == (1, [ends("a", 2, 0, ("p", "r"))])
 
 
-def test_only_what_was_observed_has_it_in_the_table() -> None:
+def test_only_observed_plans_have_skewed_topics_in_the_table() -> None:
     rows = [generation(1, member("x-1", {"a": [0, 1, 2]}), member("y-1", {"b": [0, 1, 2]}))]
     for mine in rows[0]["members"]:
         mine["topics"] = ["a", "b"]

@@ -20,11 +20,11 @@ from counterpoise.pipeline.fold.health_fold import health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.log_ends import LogEnds
-from counterpoise.pipeline.fold.partition_state import state_of_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
+from counterpoise.pipeline.fold.saved_partitions import state_of_partitions
 from counterpoise.pipeline.fold.sizing import sizing_columns
 from counterpoise.pipeline.history.fold_state import encode_state
-from counterpoise.pipeline.history.replay_memo import Plans
+from counterpoise.pipeline.history.plan_cache import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.scope import Reset
 from counterpoise.pipeline.stored.keyed import KEYS

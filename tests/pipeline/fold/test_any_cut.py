@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoise.pipeline.fold.partition_state import restored_partitions, state_of_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
+from counterpoise.pipeline.fold.saved_partitions import restored_partitions, state_of_partitions
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from tests.pipeline.fold.histories import GROUPS, MEMBERS, PLACES, Commit, Event, History, Sample, Step, folded, histories
 
@@ -23,13 +23,13 @@ def test_a_chunk_per_event_gives_what_one_chunk_gives(history: History, saved: b
 
 
 @given(histories(least=8), st.sets(st.integers(1, 30), max_size=4))
-def test_chunks_of_any_length_do_so_too(history: History, cuts: set[int]) -> None:
+def test_chunks_of_any_length_give_what_one_chunk_gives(history: History, cuts: set[int]) -> None:
     whole, cut = folded(history), folded(history, sorted(cuts), saved=True)
     assert cut == whole
 
 
 @given(histories(), st.integers(1, 9))
-def test_slices_of_a_few_rows_of_lag_do_so_too(history: History, at_once: int) -> None:
+def test_slices_of_a_few_rows_of_lag_give_what_one_slice_gives(history: History, at_once: int) -> None:
     whole = folded(history)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("counterpoise.pipeline.fold.lag._ROWS", at_once)
@@ -38,7 +38,7 @@ def test_slices_of_a_few_rows_of_lag_do_so_too(history: History, at_once: int) -
 
 
 @given(histories())
-def test_updates_that_know_no_later_sample_do_so_too(history: History) -> None:
+def test_updates_that_know_no_later_sample_give_what_one_chunk_gives(history: History) -> None:
     """Without ids of topics: if these and the ends of logs differ in what was made anew, all is read again."""
     history = replace(history, ids_at_end=None)
     whole, cut = folded(history, aggregate=False), folded(history, range(1, len(history.events)), updates=True)
@@ -186,7 +186,7 @@ def test_the_state_does_not_grow_with_history(samples: int, ends_after: int | No
     assert not _grows(long_life(60, samples=samples, ends_after=ends_after), updates=updates)
 
 
-def test_after_the_last_sample_of_all_the_state_does_not_grow_either() -> None:
+def test_the_state_does_not_grow_with_history_after_the_last_sample() -> None:
     assert not _grows(long_life(60, samples=6), updates=False)
 
 

@@ -52,7 +52,9 @@ def test_any_cut_of_the_log_gives_the_same_tables(
 
 
 @pytest.mark.parametrize(("name", "rows"), [("kip848", 7), ("kicked", 15), ("scaled", 120)])
-def test_recorded_groups_of_brokers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
+def test_any_cut_of_the_log_of_a_recorded_kip_848_group_gives_the_same_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int
+) -> None:
     """A cut after every few records."""
     folder = RECORDED / name
     records = pq.read_table(folder / RECORDS).sort_by([("timestamp", "ascending"), ("offset", "ascending")])

@@ -196,7 +196,7 @@ def ends_of(n: int) -> EndsFile:
     return EndsFile("", logs, 2 * np.arange(n), two, two, nothing, nothing, nothing, np.arange(2), nothing)
 
 
-def test_files_in_any_order_give_the_same(tmp_path: Path) -> None:
+def test_files_of_samples_in_any_order_give_the_same_index(tmp_path: Path) -> None:
     whole = samples(1, range(20))
     order = np.random.default_rng(2).permutation(len(whole))
     files = [put(whole, tmp_path / "a", order[:70]), put(whole, tmp_path / "b", order[70:])]

@@ -89,7 +89,7 @@ def test_any_cut_gives_the_same_health(seed: int, monkeypatch: pytest.MonkeyPatc
     assert folded(history) == whole
 
 
-def test_these_histories_have_troubles_of_every_kind() -> None:
+def test_the_generated_histories_have_troubles_of_every_kind() -> None:
     found = Counter[str]()
     for seed in range(SEEDS):
         found += states_of(folded(Troubled(seed).history()))

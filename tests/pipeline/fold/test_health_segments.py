@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from counterpoise.pipeline.fold.health_rules import PURGED_BY_STREAMS
+from counterpoise.pipeline.fold.health_thresholds import PURGED_BY_STREAMS
 from tests.pipeline.fold.histories import PLACES, Commit, Event, History, Sample, Step, folded
 
 SECOND = 1_000_000

@@ -52,7 +52,7 @@ def test_the_longest_interval_and_the_last_name_of_a_member_count() -> None:
     [{"back_after": 61}, {"silent_for": 9}],
     ids=["back too late", "it had committed within its interval"],
 )
-def test_others_stopped_of_themselves(about: dict[str, int]) -> None:
+def test_a_member_that_stopped_by_itself_has_no_poll_timeout(about: dict[str, int]) -> None:
     assert figures(member("m-1"), member("m-2"), **about) == {}
 
 
@@ -69,7 +69,7 @@ def test_the_rebalance_timeout_of_other_libraries_is_not_the_time_between_polls(
     assert figures(member("m-1", library=library), member("m-2")).get("poll_kicks") == kicks
 
 
-def test_another_client_is_not_the_one_that_left() -> None:
+def test_a_member_with_another_client_id_is_not_the_one_that_left() -> None:
     assert figures(member("m-1"), member("m-2", "d")) == {}
     assert figures(member("m-1", None), member("m-2", None)) == {}
 
@@ -149,7 +149,7 @@ def test_a_step_that_hands_out_nothing_does_not_count() -> None:
         "static, away soon after its last commit",
     ],
 )
-def test_under_kip_848_others_were_not(records: list[Record], about: dict[str, Any]) -> None:
+def test_under_kip_848_a_member_that_stopped_by_itself_has_no_poll_timeout(records: list[Record], about: dict[str, Any]) -> None:
     assert of_members(*records, **about) == {}
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from counterpoise.pipeline.fold.lag import Samples
-from counterpoise.pipeline.fold.partition_state import restored_partitions, state_of_partitions
 from counterpoise.pipeline.fold.partitions import Keys, PartitionStates
+from counterpoise.pipeline.fold.saved_partitions import restored_partitions, state_of_partitions
 from counterpoise.pipeline.fold.sizing import Sizing, add_samples, fullest, least_members, sizing_columns
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 

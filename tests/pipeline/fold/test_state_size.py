@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
-from counterpoise.pipeline.history.replay_memo import Plans
+from counterpoise.pipeline.history.plan_cache import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS
 from tests.pipeline.fold.histories import log_ends
 

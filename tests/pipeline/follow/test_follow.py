@@ -23,7 +23,7 @@ from counterpoise.pipeline.follow.follower import STALE_S, Follow, cause_of
 from counterpoise.pipeline.follow.gauges import Gauges
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.stored.manifest import load_manifest
 from counterpoise.pipeline.stored.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
@@ -189,7 +189,7 @@ def test_whatever_an_update_raises_if_the_jvm_has_ended_the_exit_code_is_3(
     assert exit_code_of(raised.value) == 3
 
 
-def test_that_the_jvm_has_ended_is_noticed_even_if_an_idle_update_uses_up_the_trigger(
+def test_the_end_of_the_jvm_is_noticed_even_if_an_idle_update_uses_up_the_trigger(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert hasattr(spark.sparkContext._gateway, "proc"), "jvm_ended looks at it"
@@ -237,7 +237,7 @@ def test_what_watching_raises_ends_following(spark: SparkSession, tmp_path: Path
         Follow(spark, {"default": SHOP}, tmp_path / "out", watch=watch).run()
 
 
-def test_another_one_that_writes_there_is_refused_with_one_line(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_writer_of_the_folder_is_refused_with_one_line(spark: SparkSession, tmp_path: Path) -> None:
     with (
         TableTransaction(str(tmp_path / "out")).open(),
         pytest.raises(CaptureError, match="another audit is writing there") as refused,

@@ -163,7 +163,7 @@ def test_a_port_that_is_taken_or_a_host_of_others_is_named(gauges: Gauges, host:
             openmetrics.serve(gauges, taken.getsockname()[1], host, lambda: None)
 
 
-def test_metrics_are_served_at_an_address_of_ipv6_too(gauges: Gauges, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_are_served_at_an_address_of_ipv6(gauges: Gauges, monkeypatch: pytest.MonkeyPatch) -> None:
     families = {}
 
     class Server:

@@ -58,7 +58,7 @@ def sampled(samples: Mapping[int, Mapping[Partition, int]], folder: Path) -> End
         pytest.param({}, {0: 9, 1: 9}, 290, 250, 250, id="never less than before, without samples"),
     ],
 )
-def test_all_is_known(
+def test_the_watermark_is_the_newest_sample_whose_earlier_records_are_all_read(
     tmp_path: Path,
     samples: Mapping[int, Mapping[Partition, int]],
     read: Mapping[int, int],

@@ -78,7 +78,7 @@ def grown(folder: Path, share: float, way: str) -> dict[str, Path]:
     ],
     ids=["some groups, a reset policy", "no samples", "samples later", "a log partition behind, old times", "topics, a window"],
 )
-def test_in_pieces_it_is_as_one_audit(spark: SparkSession, tmp_path: Path, way: str, scope: AuditScope) -> None:
+def test_updates_give_the_tables_of_one_audit(spark: SparkSession, tmp_path: Path, way: str, scope: AuditScope) -> None:
     out, kept = tmp_path / "out", []
     with configured(spark, ONE_PARTITION):
         for share in (0.4, 0.7, 2.0):

@@ -40,7 +40,7 @@ def test_what_rises_from_cut_to_cut_is_not_suspected() -> None:
     assert listed([(None, 1), (3, 7), (2, 4), (-1, 8), (3, 9)]) == [[-1, 8, 8], [2, 4, 4], [3, 7, 9]]
 
 
-def test_another_order_is_suspected() -> None:
+def test_offsets_in_another_order_are_suspected() -> None:
     mixed = [RISING[at] for at in np.random.default_rng(1).permutation(len(RISING))]
     assert suspected(mixed[:50], mixed[50:]) == [-1, 0, 7, 40_000]
 
@@ -55,7 +55,7 @@ def test_another_order_is_suspected() -> None:
     ],
     ids=["side by side", "files that overlap", "falling", "a span within another"],
 )
-def test_what_is_there_twice_is_suspected(parts: tuple[Places, ...], partitions: list[int]) -> None:
+def test_offsets_that_are_there_twice_are_suspected(parts: tuple[Places, ...], partitions: list[int]) -> None:
     assert suspected(*parts) == partitions
 
 

@@ -15,7 +15,7 @@ from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.recorder import Recorder
 from counterpoise.pipeline.capture.recording import Schedule, Status
 from counterpoise.pipeline.capture.settings import Settings
-from counterpoise.pipeline.source.layout import read_capture
+from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.storage import files, writer_lock
 from counterpoise.pipeline.storage.files import (
     delete,

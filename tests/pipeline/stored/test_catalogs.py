@@ -199,7 +199,7 @@ def user(request: pytest.FixtureRequest, tmp_path: Path) -> User:
     return one
 
 
-def test_the_rows_of_the_folder_and_none_twice(user: User, tmp_path: Path) -> None:
+def test_a_catalog_has_the_rows_of_the_folder_and_none_twice(user: User, tmp_path: Path) -> None:
     """Half of the recording, the same half again, all of it."""
     half = cut(tmp_path / "half", until(0.5, "timestamp"), until(0.5, "sampled_at"))
     for capture in (half, half, SHOP):
@@ -207,7 +207,7 @@ def test_the_rows_of_the_folder_and_none_twice(user: User, tmp_path: Path) -> No
     assert user.differences("shop") == []
 
 
-def test_killed_while_it_stores_and_run_again(user: User) -> None:
+def test_an_audit_killed_while_it_stores_and_run_again_stores_no_row_twice(user: User) -> None:
     """Killed when files of the fifth of twelve tables are there; then again, to its end."""
     words = user.audit(SHOP, "killed")
     user.kill_while_it_stores(words, "killed")
@@ -216,7 +216,7 @@ def test_killed_while_it_stores_and_run_again(user: User) -> None:
     assert user.differences("killed") == []
 
 
-def test_after_each_update_it_has_the_rows_of_the_folder_or_the_final_ones(user: User, tmp_path: Path) -> None:
+def test_after_each_update_a_catalog_has_the_rows_of_the_folder_or_the_final_ones(user: User, tmp_path: Path) -> None:
     """Three parts of the recording; the last update reads everything again, and is killed while it stores before it ends."""
     words = [*user.audit(tmp_path / "capture", "shop"), "--since", "last"]
     final = not user.format.replaces

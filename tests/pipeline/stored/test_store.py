@@ -98,7 +98,7 @@ def test_tables_of_the_end_of_a_recording_are_replaced_on_their_day_only(spark: 
     ]
 
 
-def test_what_no_longer_holds_at_the_end_goes_though_nothing_comes_in_its_place(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_no_longer_hold_at_the_end_are_deleted_even_if_none_replace_them(spark: SparkSession, tmp_path: Path) -> None:
     kept = Folder(tmp_path / "tables")
     for day in (1, 2):
         found = table(spark, "findings", {"cluster": "east", "rank": 1}).withColumn("date", fn.lit(date(2026, 3, day)))
@@ -108,7 +108,7 @@ def test_what_no_longer_holds_at_the_end_goes_though_nothing_comes_in_its_place(
     assert [row["date"].day for row in targets.read(spark, "findings", kept).collect()] == [1]
 
 
-def test_what_no_longer_holds_at_the_end_goes_from_a_catalog_too(spark: SparkSession, lake: Catalog) -> None:
+def test_rows_that_no_longer_hold_at_the_end_are_deleted_from_a_catalog(spark: SparkSession, lake: Catalog) -> None:
     for day, cluster in ((1, ODD), (2, ODD), (2, "it's \\"), (2, "west")):
         found = table(spark, "findings", {"cluster": cluster, "rank": 1}).withColumn("date", fn.lit(date(2026, 3, day)))
         catalog.add(found, "findings", lake)
@@ -224,7 +224,7 @@ def test_records_of_a_cluster_that_is_alone_on_its_days_are_not_looked_at(tmp_pa
             store.check_cluster_is_new("offset_commits", {**new, "cluster=west/date=2026-03-01": ["nowhere.parquet"]}, work)
 
 
-def test_rows_without_a_time_are_kept_once_too(spark: SparkSession, target: Target) -> None:
+def test_rows_without_a_time_are_kept_once(spark: SparkSession, target: Target) -> None:
     place = {"cluster": "east", "log_partition": 1, "reason": "null offset, timestamp", "key": b"k"}
     errors = table(spark, "decode_errors", place, {**place, "key": b"other"}, {**place, "log_offset": 7, "log_ts": MIDNIGHT})
     for _ in range(2):

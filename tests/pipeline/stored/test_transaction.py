@@ -123,7 +123,7 @@ def killed_at(step: int) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("act", [first, second])
-def test_killed_at_any_step_it_is_as_before_or_as_after_and_the_next_one_continues(
+def test_a_transaction_killed_at_any_step_leaves_the_folder_as_before_or_as_after(
     out: str, act: Callable[[TableTransaction], None]
 ) -> None:
     before, after = (([], None), ([1, 2, 3], 1)) if act is first else (([1, 2, 3], 1), ([1, 3, 4, 5], 2))

@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(made: tuple
     assert all(other[name] != digest for name, digest in digests(made[0]).items() if name != "aborted_offsets.json")
 
 
-def test_on_an_object_store_it_is_the_same(s3: str, tmp_path: Path) -> None:
+def test_a_fleet_on_an_object_store_is_that_on_a_disk(s3: str, tmp_path: Path) -> None:
     few = Fleet(2_000, 3, 30, 600.0, 60.0, seed=1)
     synthesize(few, tmp_path)
     synthesize(few, join(s3, "fleet").replace("s3://", "s3a://"))
@@ -64,7 +64,7 @@ def test_on_an_object_store_it_is_the_same(s3: str, tmp_path: Path) -> None:
         synthesize(few, join(s3, "fleet"))
 
 
-def test_it_has_the_form_of_a_recorded_capture(made: tuple[Path, Written], shop: Path) -> None:
+def test_a_fleet_has_the_form_of_a_recorded_capture(made: tuple[Path, Written], shop: Path) -> None:
     for name in ("consumer_offsets.parquet", "log_offsets.parquet"):
         assert pq.read_schema(made[0] / name).equals(pq.read_schema(shop / name)), name
     mine, real = (json.loads((folder / "topics.json").read_text(encoding="utf-8")) for folder in (made[0], shop))

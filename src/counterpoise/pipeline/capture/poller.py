@@ -54,6 +54,7 @@ class Poller(Recording):
                     break
             self._write(folder, patient=False)
             self._compact(folder)
+            folder.update_about(**self._polled())
         return self.status
 
     def _begin(self, folder: CaptureFolder) -> None:
@@ -117,7 +118,11 @@ class Poller(Recording):
 
     def _add_sample(self, folder: CaptureFolder, taken: Sample) -> None:
         self._topic_ids |= {name: base64.urlsafe_b64decode(about["topic_id"] + "==") for name, about in taken.topics.items()}
-        self._write_sample(folder, taken, polls=self._polls, rebalancing=self._rebalancing, every=self._schedule.poll)
+        self._write_sample(folder, taken, every=self._schedule.poll, **self._polled())
+
+    def _polled(self) -> dict[str, Any]:
+        """The polls of this run, and the faults of the last one, for ``capture.json``."""
+        return {"polls": self._polls, "rebalancing": self._rebalancing, "hidden": self.status.hidden}
 
     @property
     def _position(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from counterpoise.pipeline.findings import balance, health, life, rebalancing, size
+from counterpoise.pipeline.findings import balance, health, rebalancing, size, without_members
 from counterpoise.pipeline.findings.finding import Finding
 
 __all__ = ["RULES", "Finding", "findings_of"]
@@ -34,9 +34,9 @@ RULES: tuple[Rule, ...] = (
     rebalancing.static_membership,
     rebalancing.flapping,
     rebalancing.polled_too_late,
-    life.dead_groups,
-    life.simple_consumer,
-    life.commits_by_nobody,
+    without_members.dead_groups,
+    without_members.simple_consumer,
+    without_members.commits_by_nobody,
 )
 """All rules; the kind of a finding is the name of its rule."""
 

@@ -24,10 +24,10 @@ from counterpoise.pipeline.findings.advice import (
     suggested_strategy,
 )
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
-from counterpoise.pipeline.findings.life import deletion
 from counterpoise.pipeline.findings.rebalancing import SETTINGS, may_be_static, some_may_be_static, static_lines
+from counterpoise.pipeline.findings.without_members import deletion
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
-from counterpoise.pipeline.standstill import seconds_of
+from counterpoise.pipeline.predicted_stops import seconds_of
 from counterpoise.pipeline.wording import grouped, times
 from counterpoise.planning.client_libraries import UNKNOWN, recommended, resolved
 

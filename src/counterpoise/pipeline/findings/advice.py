@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, EPOCH_TYPE, OBSERVED, REPLAY
-from counterpoise.pipeline.standstill import runs_of, seconds_of
+from counterpoise.pipeline.predicted_stops import runs_of, seconds_of
 from counterpoise.pipeline.wording import grouped
 from counterpoise.planning.client_libraries import (
     AIOKAFKA,

@@ -18,7 +18,7 @@ from counterpoise.pipeline.findings.advice import (
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.findings.rebalancing import WARNED_SHARE, eager_stops, share_of_time
 from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
-from counterpoise.pipeline.standstill import runs_of
+from counterpoise.pipeline.predicted_stops import runs_of
 from counterpoise.pipeline.wording import and_more, grouped, times
 
 __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "topic_skew", "unbalanced"]

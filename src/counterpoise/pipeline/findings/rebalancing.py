@@ -5,7 +5,7 @@ from __future__ import annotations
 from counterpoise.pipeline.findings.advice import by_broker, change_lines, setting_lines
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
-from counterpoise.pipeline.standstill import runs_of, seconds_of
+from counterpoise.pipeline.predicted_stops import runs_of, seconds_of
 from counterpoise.pipeline.wording import grouped, seconds, times, when
 from counterpoise.planning.client_libraries import JAVA, KAFKA_GO, LIBRDKAFKA, keeps_standing
 

@@ -27,14 +27,14 @@ from counterpoise.pipeline.fold.lag import Samples, lag_rows, times_of_slices
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import NewSteps
-from counterpoise.pipeline.fold.partition_state import restored_partitions, state_of_partitions
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.poll_timeouts import add_last_commits
+from counterpoise.pipeline.fold.saved_partitions import restored_partitions, state_of_partitions
 from counterpoise.pipeline.fold.sizing import add_samples, sizing_columns
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import add_metrics
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.replay_memo import Plans
+from counterpoise.pipeline.history.plan_cache import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.source.scope import Reset
 

@@ -15,12 +15,12 @@ from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, first_of_runs, last_of_runs, run_starts
 from counterpoise.pipeline.fold.health import next_health
+from counterpoise.pipeline.fold.health_deltas import Delta, deltas_of, gone_at
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, member_rows
 from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
-from counterpoise.pipeline.fold.health_rules import PURGED_BY_STREAMS, WAITING
 from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, WALL, Seen, Shown
-from counterpoise.pipeline.fold.health_steps import Step, gone_at, steps_of
+from counterpoise.pipeline.fold.health_thresholds import PURGED_BY_STREAMS, WAITING
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
 
@@ -43,19 +43,19 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
     rows = rows.take(np.lexsort((rows.time, rows.key)))
     first, was_seen = first_of_runs(rows.key), Seen.of(before[SEEN])
     owner = np.where(first, was_seen.owner[rows.key], np.roll(rows.owner, 1))
-    steps, seen, missed = steps_of(was_seen, before[0] > 0, rows, owners_at(parts, was_seen, rows), instants)
+    deltas, seen, missed = deltas_of(was_seen, before[0] > 0, rows, owners_at(parts, was_seen, rows), instants)
     purged = np.array([PURGED_BY_STREAMS.search(topic) is not None for topic in parts.names.topics], np.bool_)
-    Step.of(steps).moved[purged[parts.keys.topic[rows.key]]] = 0
+    Delta.of(deltas).moved[purged[parts.keys.topic[rows.key]]] = 0
     last = np.flatnonzero(last_of_runs(rows.key))
     matrix[SEEN, rows.key[last]] = seen[:, last]
     order, bounds = _by_rank(rows.key)
-    rows, steps, owner, missed = rows.take(order), steps[:, order], owner[order], missed[order]
+    rows, deltas, owner, missed = rows.take(order), deltas[:, order], owner[order], missed[order]
     was, now = np.empty((2, Shown.height, len(order)))
     ends, end = np.zeros(len(order), np.bool_), np.empty((4, len(order)))
     for at in bounds:
         key = rows.key[at]
         known = matrix[: RULED.stop].take(key, 1)
-        found, ends[at], end[:, at] = next_health(known, Step.of(steps[:, at]))
+        found, ends[at], end[:, at] = next_health(known, Delta.of(deltas[:, at]))
         matrix[: RULED.stop, key] = found
         was[:, at], now[:, at] = known[SHOWN], found[SHOWN]
     old, new, mine = Shown.of(was), Shown.of(now), group[rows.key]
@@ -64,7 +64,7 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
     state = np.where(np.isnan(missed), old.state, 0)
     changed = (state != new.state) | ((owner != rows.owner) & (state > 0))
     events = [
-        _gone(mine, old.state, owner, Step.of(steps).before[WALL], missed),
+        _gone(mine, old.state, owner, Delta.of(deltas).before[WALL], missed),
         _events(changed, rows.time, mine, state, new.state, owner, rows.owner, new.begun[WALL]),
     ]
     shown, of = Shown.of(matrix[SHOWN]), Seen.of(matrix[SEEN])

@@ -1,4 +1,4 @@
-"""What the owners of partitions do: a member that works off what waits on some partitions has not stopped on its others."""
+"""The activity of owners: a member that reduces its lag on some partitions has not stopped on its others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, first_of_runs, last_at, last_of_runs
-from counterpoise.pipeline.fold.health_rules import HOUR, RECORDS, SEVERAL
+from counterpoise.pipeline.fold.health_thresholds import HOUR, RECORDS, SEVERAL
 from counterpoise.pipeline.scan.aggregation import NEVER
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["Busy", "Owners", "owners_at"]
 
 @dataclass(frozen=True)
 class Busy(Columns):
-    """Members that were busy on some partition, when last, in microseconds, and whether the records there became fewer.
+    """Members that were busy on some partition: the last time, in microseconds, and whether the lag there fell.
 
     A member is busy where it makes progress and the lag is `SEVERAL` times that progress, and at least `RECORDS`; for an `HOUR`.
     Sorted by group and member.

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
-from counterpoise.pipeline.fold.health_rules import RECENT
+from counterpoise.pipeline.fold.health_thresholds import RECENT
 
 __all__ = [
     "CLOCK", "HEIGHT", "LAG", "OFFSET", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "WALL",
@@ -20,7 +20,7 @@ __all__ = [
 STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled", "unowned", "losing_data")
 """By code, worst last."""
 CLOCK, LAG, OFFSET, WALL = range(4)
-"""Rows of `Points`: time on the clock of `health_steps`, lag, committed offset, time by the wall clock."""
+"""Rows of `Points`: time on the clock of `health_deltas`, lag, committed offset, time by the wall clock."""
 Points = Float
 """float64 (4, n): one point per partition."""
 Trio = Float
@@ -74,7 +74,7 @@ class Shown(Matrix):
 
 @dataclass(frozen=True)
 class Ruled(Matrix):
-    """What rules remember from one sample to the next; times are on the clock of `health_steps`, nan: not known yet."""
+    """What rules remember from one sample to the next; times are on the clock of `health_deltas`, nan: not known yet."""
 
     # Usual values: time until the next progress, records of a progress, change of the lag from one to the next
     usual: Trio
@@ -92,7 +92,7 @@ class Ruled(Matrix):
 
 @dataclass(frozen=True)
 class Seen(Matrix):
-    """The last sample, before any rule; times other than `seen` and `written_at` are on the clock of `health_steps`."""
+    """The last sample, before any rule; times other than `seen` and `written_at` are on the clock of `health_deltas`."""
 
     seen: Float  # Its time
     every: Intervals

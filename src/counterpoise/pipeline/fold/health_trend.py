@@ -16,9 +16,9 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
-from counterpoise.pipeline.fold.health_rules import MANY
+from counterpoise.pipeline.fold.health_deltas import Delta
 from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Points, Ruled
-from counterpoise.pipeline.fold.health_steps import Step
+from counterpoise.pipeline.fold.health_thresholds import MANY
 
 __all__ = ["CATCHING", "FALLING", "LEVEL", "next_trend"]
 
@@ -29,14 +29,14 @@ _SIGNS = np.array([[1.0], [-1.0]])
 def next_trend(
     was: Ruled,  # Before the sample
     found: Ruled,  # After it: the trend, its mark and its legs are set here
-    step: Step,
+    delta: Delta,
     starves: Bool,  # The owner is busy on other partitions, so the lag rises or falls as theirs does
     resumed: Bool,  # The lag before this commit does not count
     threshold: Float,  # Records
     patience: Float,  # Microseconds
 ) -> Points:
     """Update the trend of the lag by one more sample; returns the start of the trend where it has changed."""
-    commit, progress = step.commit, step.progress > 0
+    commit, progress = delta.commit, delta.progress > 0
     at, lag = commit[:2]
     value, half = _SIGNS * lag, threshold / 2
     # Two legs: from the lowest lag, and from the highest one, up to now.
@@ -47,14 +47,14 @@ def next_trend(
     lasted = at - near[CLOCK]
     shown = away & (lasted >= patience) & (value >= crossed + half)
     small, trend = lag <= threshold, np.where(resumed, LEVEL, was.trend)
-    catches_up = step.catches_up > 0
-    rises = ((shown[0] & ~(step.fell > 0)) | (starves & ~catches_up)) & (trend != FALLING) & ~resumed
+    catches_up = delta.catches_up > 0
+    rises = ((shown[0] & ~(delta.fell > 0)) | (starves & ~catches_up)) & (trend != FALLING) & ~resumed
     falls = ((shown[1] & ~small) | (starves & catches_up)) & (trend != CATCHING) & ~resumed
     continues = np.where(trend == FALLING, lag >= was.mark[LAG] + half, lag <= was.mark[LAG] - half)
     changes, pauses = rises | falls, ~continues & (at - was.mark[CLOCK] > MANY * patience)
     ends = progress & (trend != LEVEL) & ~changes & (small | pauses)
     turn = np.where(rises, near[:, 0], np.where(falls, near[:, 1], np.where(small, commit, was.mark)))
-    turn = np.where(changes & starves, step.last_progress, turn)
+    turn = np.where(changes & starves, delta.last_progress, turn)
     found.trend[:] = np.where(rises, FALLING, np.where(falls, CATCHING, np.where(ends, LEVEL, trend)))
     found.mark[:] = np.where(changes | (progress & continues), commit, was.mark)
     # After `MANY` times the patience without a state of its own, a rise or fall is the new level with which the lag is compared.

@@ -15,7 +15,7 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, last_of_runs
 from counterpoise.pipeline.fold.ends_file import END, START, TIME, EndsFile
-from counterpoise.pipeline.fold.health_rules import FEW, RECENT
+from counterpoise.pipeline.fold.health_thresholds import FEW, RECENT
 
 __all__ = ["LogEnds", "mapped_log_ends", "time_without_samples", "usual_interval"]
 

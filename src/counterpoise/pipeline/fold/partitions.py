@@ -247,7 +247,7 @@ class PartitionStates:
     def watermarks(self, ends: LogEnds, until: int, *, complete: bool) -> Int64:
         """By key: the time after which rows of lag may still be computed, if those up to `until` are final.
 
-        If `ends` is `complete`, there are none after the last sample of a log.
+        `complete`: no sample follows `ends`, so no row of lag follows the last sample of a log.
         """
         if not ends.log or until == NEVER:
             return np.full(len(self.keys.group), until)

@@ -76,7 +76,7 @@ class StrategyFigures:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Columns for `reporting.report_rows`; empty if there was no generation."""
+        """Columns for `group_report.report_rows`; empty if there was no generation."""
         if not self.runs:
             return {}
         kinds, observed = {key[0] for key in self.runs}, self._observed

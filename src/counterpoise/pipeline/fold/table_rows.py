@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from counterpoise.pipeline.arrays import slices
 from counterpoise.pipeline.findings.policy import Policy
 from counterpoise.pipeline.findings.ranking import finding_rows
+from counterpoise.pipeline.fold.group_report import ReportTotals, report_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.partitions import PartitionStates
-from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
 from counterpoise.pipeline.fold.strategy_figures import METRICS_COLUMNS
 from counterpoise.pipeline.history.replay_fold import Replay
 from counterpoise.pipeline.history.replay_rows import replay_batch

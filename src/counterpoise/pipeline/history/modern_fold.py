@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from counterpoise.pipeline.history.causes import Difference, changes_of, difference, identity, joined_text
-from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, owners_of
+from counterpoise.pipeline.history.protocol_fold import Owners, ProtocolFold, assignment_columns, count_moves, fitted, owners_of
 from counterpoise.pipeline.records.place import POLLED
 
 __all__ = ["GROUP_RECORDS", "NAMES", "ROLES", "ModernFold", "subscribed_throughout", "subscriptions", "unknown_ids"]
@@ -182,6 +182,9 @@ class ModernFold(ProtocolFold):
         members, names, now = self._assigned()
         if not members and not self._before and epoch == self._target_epoch:
             return []  # The record of the group's epoch was this step already.
+        if self._inherited:  # partitions of a member that left have no owner in this target, but they exist
+            sizes = {topic: max(len(array), len(now.get(topic, ()))) for topic, array in self._owners.items()}
+            now |= {topic: fitted(now.get(topic, ()), size) for topic, size in sizes.items()}
         finished = self.close()
         sizes_before, sizes_now = ({topic: len(array) for topic, array in one.items()} for one in (self._owners, now))
         in_both = subscribed_throughout((self._before, self._matched), (members, self._regex))
@@ -190,7 +193,8 @@ class ModernFold(ProtocolFold):
             compared = in_both.union(self.unnamed)
             sizes_before, sizes_now = ({t: n for t, n in sizes.items() if t in compared} for sizes in (sizes_before, sizes_now))
         recreated = self._recreated()
-        why = difference(self._before, members, sizes_before, sizes_now, (None, None), self._left)
+        protocols = _assignor(self._before), _assignor(members)
+        why = difference(self._before, members, sizes_before, sizes_now, protocols, self._left)
         self._left = []
         if why.cause == "partition_count" and not (self._before and members):
             why = Difference()
@@ -293,11 +297,15 @@ class ModernFold(ProtocolFold):
             unknown = f"not compared with strategies: no name is known of topic {', '.join(ids)}"
             step["detail"] = joined_text(step["detail"], unknown)
         step |= assignment_columns(members, list(held.values()))
-        # Most members' request; None: no member has one, so the broker uses its default.
-        requested = Counter(member["assignor"] for member in members if member["assignor"])
-        step["protocol"] = min(requested, key=lambda name: (-requested[name], name), default=None)
+        step["protocol"] = _assignor(members)
         if self._type == "consumer":
             step["subscriptions"] = subscriptions(members, held, self._regex, self.unnamed)
+
+
+def _assignor(members: Sequence[Row]) -> str | None:
+    """The assignor that most members ask for; None: no member asks for one, so the broker uses its default."""
+    asked = Counter(member["assignor"] for member in members if member.get("assignor"))
+    return min(asked, key=lambda name: (-asked[name], name), default=None)
 
 
 Held = Mapping[str, Sequence[Row]]

@@ -17,6 +17,7 @@ __all__ = [
     "assignment_columns",
     "count_moves",
     "count_revoked",
+    "fitted",
     "owners_of",
     "with_withheld",
     "without_unused_codes",
@@ -88,7 +89,7 @@ def count_revoked(claimed: Owners, now: Owners) -> int:
     """The number of claimed partitions that the claimant does not keep: it revokes them, and the group rejoins."""
     total = 0
     for topic, claims in claimed.items():
-        given = _fitted(now.get(topic, ()), len(claims))
+        given = fitted(now.get(topic, ()), len(claims))
         total += int(np.count_nonzero((claims != UNOWNED) & (claims != given)))
     return total
 
@@ -99,12 +100,12 @@ def with_withheld(before: Owners, now: Owners) -> Owners:
     for topic, array in now.items():
         old = before.get(topic, ())
         size = max(len(array), len(old))
-        given = _fitted(array, size)
-        merged[topic] = np.where(given == UNOWNED, _fitted(old, size), given)
+        given = fitted(array, size)
+        merged[topic] = np.where(given == UNOWNED, fitted(old, size), given)
     return {**before, **merged}
 
 
-def _fitted(owners: Sequence[int] | npt.NDArray[np.int32], size: int) -> npt.NDArray[np.int32]:
+def fitted(owners: Sequence[int] | npt.NDArray[np.int32], size: int) -> npt.NDArray[np.int32]:
     """The owners of the first `size` partitions."""
     fitted = np.full(size, UNOWNED, np.int32)
     fitted[: len(owners)] = owners[:size]

@@ -18,7 +18,7 @@ from counterpoise.metrics import Figures, Metrics, Query
 from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.history.inputs import Inputs, Planned, inputs_of, replayable
-from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
+from counterpoise.pipeline.history.plan_cache import PlanLookup, Plans
 
 __all__ = [
     "BY_LAG",

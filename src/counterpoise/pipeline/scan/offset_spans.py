@@ -16,7 +16,7 @@ __all__ = ["Flush", "OffsetSpans", "chunk_starts", "overlapping"]
 
 @dataclass
 class OffsetSpans:
-    """Spans of the offsets that a task has read since its last flush."""
+    """Spans of the offsets that a task has read since its last flush, which yields all blocks in its memory."""
 
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)  # Log partition -> first and last offset
     mixed: set[int] = field(default_factory=set)  # Log partitions whose offsets do not rise from record to record

@@ -31,7 +31,7 @@ def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.Data
     for file, about in zip(files, footers, strict=True):
         schema = about.schema.to_arrow_schema()
         in_path = [part.split("=")[0] for part in file.split("/")[:-1] if "=" in part]
-        check_columns_present(file, [*schema.names, *in_path], expected, source)
+        check_columns_present(file, [*schema.names, *(name for name in in_path if name not in schema.names)], expected, source)
         for name, kind in expected.items():
             if name not in schema.names:
                 continue
@@ -43,12 +43,13 @@ def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.Data
 
 
 def check_columns_present(where: str, given: list[str], expected: Mapping[str, Any], source: str) -> None:
-    """Raise a CaptureError that names the missing columns, if any."""
+    """Raise a CaptureError that names the missing columns, or those that are there more than once, if any."""
     missing = [name for name in expected if name not in given]
-    if missing:
+    wrong = missing or [name for name in expected if given.count(name) > 1]
+    if wrong:
         raise CaptureError(
-            f"{where}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing; expected the columns of {source} "
-            f"({', '.join(expected)}), there are: {', '.join(given) or 'none'}"
+            f"{where}: column{'s' if len(wrong) > 1 else ''} {', '.join(wrong)} {'missing' if missing else 'repeated'}; expected "
+            f"the columns of {source} ({', '.join(expected)}), there are: {', '.join(given) or 'none'}"
         )
 
 

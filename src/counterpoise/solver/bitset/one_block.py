@@ -34,9 +34,9 @@ from counterpoise.solver.bitset.sets import (
     take_from,
     width,
 )
+from counterpoise.solver.claims import valid_claims
 from counterpoise.solver.classes import subscriber_table
 from counterpoise.solver.flows.quotas import Capacities, quotas_of
-from counterpoise.solver.history import valid_claims
 
 __all__ = ["OneBlock", "one_block"]
 

@@ -1,1 +1,1 @@
-"""All other groups: blocks, quotas, minimum-cost flows; ids settle every tie."""
+"""Groups that neither `equal` nor `bitset` can plan: blocks, quotas, minimum-cost flows; ids settle every tie."""

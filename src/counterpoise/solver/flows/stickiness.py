@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.model.problem import Int64
+from counterpoise.solver.claims import Claims
 from counterpoise.solver.classes import Classes
 from counterpoise.solver.flows.balance import Blocks
 from counterpoise.solver.flows.flow import Arcs, first_units
 from counterpoise.solver.flows.quotas import Quotas
 from counterpoise.solver.flows.transport import ClassAllocation, Start
-from counterpoise.solver.history import Claims
 
 __all__ = ["Costs", "reroute"]
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.model.problem import Int64
+from counterpoise.solver.claims import Claims
 from counterpoise.solver.classes import Classes, sum_by
 from counterpoise.solver.flows.balance import Blocks
 from counterpoise.solver.flows.flow import Arcs, Bools, Network
 from counterpoise.solver.flows.quotas import Quotas
-from counterpoise.solver.history import Claims
 
 __all__ = ["ClassAllocation", "Start", "closed_form", "transport"]
 

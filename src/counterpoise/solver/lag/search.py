@@ -18,8 +18,8 @@ import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.model.withhold import withhold
+from counterpoise.solver.claims import valid_claims
 from counterpoise.solver.engine import prepare
-from counterpoise.solver.history import valid_claims
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.counts import balanced_quotas, band_slack, raise_to_least, release_excess, remaining_slack
 from counterpoise.solver.lag.placement import CountSlack, place

@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from counterpoise.errors import WireError
-from counterpoise.wire.offsets_topic.engine import read_value, write_value
 from counterpoise.wire.offsets_topic.schema import INT32, STRING, wire
+from counterpoise.wire.offsets_topic.struct_codec import read_value, write_value
 from counterpoise.wire.primitives import Reader, Writer
 
 __all__ = [

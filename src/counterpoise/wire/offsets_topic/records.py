@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from counterpoise.errors import WireError
 from counterpoise.wire.offsets_topic import values as v
-from counterpoise.wire.offsets_topic.engine import read_value, write_value
 from counterpoise.wire.offsets_topic.keys import Key, RecordType, decode_key, known_type
+from counterpoise.wire.offsets_topic.struct_codec import read_value, write_value
 from counterpoise.wire.primitives import Reader, Writer
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A plan by names, from anywhere, to owners by code, and what of it has no code."""
+"""Owners by names to owners by code, int32[P], and the names that the group does not have."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from counterpoise.errors import some
-from counterpoise.laws.violation import Violation, Words
+from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.problem import UNOWNED, Int32, Int64
 from counterpoise.snapshot.group import Group
 
@@ -35,7 +36,7 @@ def owners_by_names(group: Group, assignment: Mapping[str, Mapping[str, Sequence
     owner[inside] = member[exists]
     given = np.bincount(inside, minlength=problem.n_partitions)
     missing = _missing(group, assignment) if not exists.all() else []
-    return owner, _faults(group, strangers, missing, np.flatnonzero(given > 1))
+    return owner, _faults(group, strangers, missing, given > 1)
 
 
 def _flat(
@@ -73,16 +74,12 @@ def _missing(group: Group, assignment: Mapping[str, Mapping[str, Sequence[int]]]
     ]
 
 
-def _faults(group: Group, strangers: list[str], missing: list[str], twice: Int64) -> list[Violation]:
+def _faults(group: Group, strangers: list[str], missing: list[str], twice: npt.NDArray[np.bool_]) -> list[Violation]:
     found = []
     if strangers:
         message = f"the plan names members the group does not have: {some(strangers)}"
         found.append(Violation("valid", message, len(strangers)))
     if missing:
         found.append(Violation("complete", f"the plan gives partitions that do not exist: {some(missing)}", len(missing)))
-    if len(twice):
-        words = Words(group.problem(), group.member_ids, group.topic_names)
-        what = "partition is" if len(twice) == 1 else "partitions are"
-        message = f"{len(twice)} {what} given more than once: {words.partitions(twice)}"
-        found.append(Violation("complete", message, len(twice)))
-    return found
+    words = Words(group.problem(), group.member_ids, group.topic_names)
+    return found + of_partitions("complete", twice, "given more than once", words)

@@ -15,7 +15,7 @@ import pytest
 
 from counterpoise.pipeline.findings.ranking import finding_rows
 from counterpoise.pipeline.fold.group_figures import add_commits, lag_figures
-from counterpoise.pipeline.fold.reporting import ReportTotals, report_rows
+from counterpoise.pipeline.fold.group_report import ReportTotals, report_rows
 from counterpoise.pipeline.records.place import micros
 from tests.pipeline.fold.histories import Commit, Event, History, Sample, Step, folded
 from tests.pipeline.fold.test_lag_lookup import Row, lag_rows, partitions

@@ -11,7 +11,7 @@ from counterpoise.wire.user_data import decode_sticky
 from tests.pipeline.record_members import GROUPS, PARTITIONS
 from tests.pipeline.rows import generation_rows
 
-RECORDS = Path(__file__).parents[1] / "data" / "recorded" / "members" / "consumer_offsets.parquet"
+RECORDS = Path(__file__).parents[2] / "data" / "recorded" / "members" / "consumer_offsets.parquet"
 LIBRARIES = {
     "own-range": "kafka-python",
     "own-cooperative": "kafka-python",

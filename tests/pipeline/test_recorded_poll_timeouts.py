@@ -66,7 +66,7 @@ def test_members_that_polled_too_late_are_reported_and_others_are_not(audited_on
     assert sorted(found) == ["java-one", "java-two", "librdkafka"]
 
 
-def test_when_they_left_is_when_their_record_went_and_not_when_others_got_their_partitions(audited_once: AuditResult) -> None:
+def test_a_member_left_when_its_record_was_deleted_and_not_when_others_got_its_partitions(audited_once: AuditResult) -> None:
     gone = {
         row["group_id"]: row["log_ts"]
         for row in rows_of(audited_once.out, "modern_group_records")
@@ -101,7 +101,9 @@ def test_the_summary_has_the_time_that_partitions_stood_still(audited_once: Audi
     assert told["observed", "replay"] > 0
 
 
-def test_a_continued_fold_gives_the_same(spark: SparkSession, audited_once: AuditResult, tmp_path: Path) -> None:
+def test_updates_report_the_same_poll_timeouts_as_one_audit(
+    spark: SparkSession, audited_once: AuditResult, tmp_path: Path
+) -> None:
     """The first audit ends while members that were kicked out are not back yet."""
     folder, out = tmp_path / "capture", tmp_path / "out"
     with configured(spark, ONE_PARTITION):

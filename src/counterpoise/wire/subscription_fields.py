@@ -1,7 +1,7 @@
-"""Where the fields of every member's subscription lie: the walk over many subscriptions at once.
+"""The positions of the fields in every member's subscription, found for many subscriptions at once.
 
-The layout is that of `consumer_protocol`; what follows it there word by word is checked here for all members in one
-step per field. A member that leaves the layout anywhere is marked and walked no further.
+The layout is that of `consumer_protocol`. Each field is read and checked for all members in one step. A member whose bytes do
+not follow the layout is marked, and the rest of its bytes is not read.
 """
 
 from __future__ import annotations

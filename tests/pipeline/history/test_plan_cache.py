@@ -11,7 +11,7 @@ import pytest
 
 from counterpoise.assignors.registry import strategies
 from counterpoise.model.problem import Problem
-from counterpoise.pipeline.history.replay_memo import PlanLookup, Plans
+from counterpoise.pipeline.history.plan_cache import PlanLookup, Plans
 from counterpoise.solver.lag import search
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.state import LagGroup

@@ -1,4 +1,4 @@
-"""What changed at each sample since the one before of the same partition, before any rule; for all samples of a slice at once.
+"""The differences between each sample and the one before of the same partition, for all samples of a slice at once.
 
 Each partition has a clock that stands still while its samples are missing, because what happened then is not known. Times are on
 that clock.
@@ -14,19 +14,19 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, first_of_runs
 from counterpoise.pipeline.fold.health_owners import Owners
-from counterpoise.pipeline.fold.health_rules import MANY, WAITING
 from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Matrix, Points, Seen, Trio
+from counterpoise.pipeline.fold.health_thresholds import MANY, WAITING
 from counterpoise.pipeline.fold.log_ends import time_without_samples, usual_interval
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.lag import Samples
 
-__all__ = ["Step", "gone_at", "steps_of"]
+__all__ = ["Delta", "deltas_of", "gone_at"]
 
 
 @dataclass(frozen=True)
-class Step(Matrix):
-    """The step from one sample to the next; conditions are 0 or 1."""
+class Delta(Matrix):
+    """The difference between a sample and the one before; conditions are 0 or 1."""
 
     now: Points  # The sample
     commit: Points  # The newest commit
@@ -60,10 +60,10 @@ def gone_at(seen: Float, intervals: Float, instants: Int64) -> Float:
     return np.append(instants.astype(np.float64), np.nan)[at]
 
 
-def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: Int64) -> tuple[Float, Float, Float]:
-    """The step to each sample; samples are sorted by key and time.
+def deltas_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: Int64) -> tuple[Float, Float, Float]:
+    """The delta of each sample; samples are sorted by key and time.
 
-    `was` has a column per key, and `known` is whether the key has a state already. Returns the matrices of `Step` and of `Seen`
+    `was` has a column per key, and `known` is whether the key has a state already. Returns the matrices of `Delta` and of `Seen`
     with a column per sample, and the time at which the log was gone before the sample (nan: it was not).
     """
     first = first_of_runs(rows.key)
@@ -120,7 +120,7 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
             np.abs(commit_lag - progress_before[LAG]),
         )
     )
-    steps = Step.stacked(
+    deltas = Delta.stacked(
         now=now,
         commit=commit,
         before=np.stack((last_clock, np.maximum(was_end - was_committed, 0), was_committed, last)),
@@ -156,4 +156,4 @@ def steps_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: In
         unowned_since=unowned_since,
         last_progress=last_progress,
     )
-    return steps, seen, gone
+    return deltas, seen, gone

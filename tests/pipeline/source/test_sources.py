@@ -20,10 +20,9 @@ from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
-from counterpoise.pipeline.source import layout
-from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.source import capture
+from counterpoise.pipeline.source.capture import CaptureFiles, read_capture
 from counterpoise.pipeline.source.checks import parquet_files
-from counterpoise.pipeline.source.layout import read_capture
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, utc_micros
 from counterpoise.pipeline.storage.files import join, write_bytes
 from tests.pipeline.rows import commit_batch, errors_in, generation_rows
@@ -127,6 +126,13 @@ def test_a_missing_column_is_named(tmp_path: Path, shop: Path) -> None:
     table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5).drop_columns(["offset", "value"])
     pq.write_table(table, tmp_path / "consumer_offsets.parquet")
     assert "columns value, offset missing" in rejected(tmp_path)
+
+
+def test_a_column_that_is_there_twice_is_named(tmp_path: Path, shop: Path) -> None:
+    """Arrow finds no column of such a name."""
+    table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5)
+    pq.write_table(table.append_column("key", table["key"]), tmp_path / "consumer_offsets.parquet")
+    assert "column key repeated; expected the columns of Spark's Kafka source" in rejected(tmp_path)
 
 
 def test_a_column_of_the_wrong_type_is_named(tmp_path: Path, shop: Path) -> None:
@@ -379,13 +385,13 @@ def test_a_record_that_is_there_twice_is_refused_in_whichever_log_partition_and_
 def test_a_first_sample_that_comes_while_a_capture_is_read_is_for_the_next_reader(
     tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(shop, tmp_path / "c", ignore=shutil.ignore_patterns(layout.ENDS_FILE))
+    shutil.copytree(shop, tmp_path / "c", ignore=shutil.ignore_patterns(capture.ENDS_FILE))
 
     def then_it_comes(place: str) -> list[str]:
         found = parquet_files(place)
-        if place.endswith(layout.ENDS_FILE):
-            shutil.copyfile(shop / layout.ENDS_FILE, tmp_path / "c" / layout.ENDS_FILE)
+        if place.endswith(capture.ENDS_FILE):
+            shutil.copyfile(shop / capture.ENDS_FILE, tmp_path / "c" / capture.ENDS_FILE)
         return found
 
-    monkeypatch.setattr(layout, "parquet_files", then_it_comes)
+    monkeypatch.setattr(capture, "parquet_files", then_it_comes)
     assert read_capture(tmp_path / "c").files.ends == ()

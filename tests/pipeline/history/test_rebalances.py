@@ -170,6 +170,8 @@ def test_the_second_round_of_a_cooperative_pair_shares_the_number_and_the_cause(
         ("cooperative_followup", "join", 2),
     ]
     assert [step["n_moved"] for step in seen] == [0, 0, 2]
+    cut = steps(join, second)  # the first record that compaction has left
+    assert [(step["complete"], step["n_withheld"], step["n_moved"]) for step in cut] == [(False, 2, 0), (True, 0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -384,6 +386,26 @@ def test_a_group_that_was_empty_when_it_changed_the_protocol_begins_a_new_incarn
     ]
 
 
+def test_the_topics_of_a_group_that_is_upgraded_while_a_member_leaves_do_not_shrink_and_grow() -> None:
+    """A member that leaves a classic group and returns under the new protocol: the first target holds what the others have."""
+    seen = steps(
+        NAMED,
+        generation(2, member("a-1", HALF[0]), member("b-1", HALF[1])),
+        tombstone(seconds=5),
+        modern(5, member_848("a", "t"), "a-1", seconds=5),
+        *epoch(2, {"a-1": [0, 1]}, seconds=5),
+        modern(5, member_848("b", "t"), "b-2", seconds=5),
+        *epoch(3, {"a-1": [0, 1], "b-2": [2, 3]}, seconds=5),
+        modern(5, None, "b-2", seconds=9),
+        *epoch(4, {"a-1": [0, 1, 2, 3, 4]}, seconds=9),
+    )[2:]
+    assert [(s["cause"], s["detail"], s["n_moved"], s["n_kept"]) for s in seen] == [
+        ("leave", "left: b", 0, 2),
+        ("join", "joined: b", 0, 2),
+        ("leave", "left: b; t 4 -> 5 partitions", 0, 2),
+    ]
+
+
 def test_what_a_leaver_had_is_handed_out_after_the_downgrade_because_of_it() -> None:
     """The record by which the group goes over holds what the others have; the broker lets them join again at once."""
     rows = (
@@ -489,6 +511,28 @@ def test_a_pattern_is_what_a_member_asks_for_and_what_it_matches_is_reported() -
     assert [step["cause"] for step in seen] == ["join", "unknown", "partition_count", "subscription"]
     assert seen[2]["detail"] == "t 2 -> 3 partitions; pattern t.* matches +u"
     assert seen[3]["detail"] == "m1 subscription +pattern u.* -pattern t.*"
+
+
+def test_another_assignor_of_the_broker_is_the_cause_if_nothing_else_differs() -> None:
+    """What most members ask for counts, as in the column `protocol`; a group that asks for none has the broker's default."""
+    seen = steps(
+        NAMED,
+        *(modern(5, member_848(name, "t", assignor=None), name) for name in ("a", "b")),
+        *epoch(2, {"a": [0], "b": [1]}),
+        *(modern(5, member_848(name, "t", assignor="uniform"), name, seconds=1) for name in ("a", "b")),
+        *epoch(3, {"a": [0], "b": [1]}, seconds=1),
+        modern(5, member_848("a", "t", assignor="range"), "a", seconds=2),
+        modern(5, member_848("b", "t", assignor="range"), "b", seconds=2),
+        *epoch(4, {"a": [0], "b": [1]}, seconds=2),
+        *(modern(5, member_848(name, "t", assignor="uniform"), name, seconds=3) for name in ("a", "b")),
+        *epoch(5, {"a": [0, 2], "b": [1]}, seconds=3),
+    )
+    assert [(step["protocol"], step["cause"], step["detail"]) for step in seen] == [
+        (None, "join", "joined: a, b"),
+        ("uniform", "unknown", ""),
+        ("range", "protocol", "protocol uniform -> range"),
+        ("uniform", "partition_count", "t 2 -> 3 partitions; protocol range -> uniform"),
+    ]
 
 
 def streams_member(name: str) -> str:

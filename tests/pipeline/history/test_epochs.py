@@ -83,7 +83,7 @@ def test_every_strategy_is_asked_what_it_would_have_done_in_the_brokers_place() 
     assert {replay.row["step"]["protocol_kind"] for replay in seen.values()} == {"server"}
 
 
-def test_a_member_of_such_a_group_gives_up_only_what_moves_while_an_eager_strategy_stops_all() -> None:
+def test_a_member_of_a_kip_848_group_gives_up_only_what_moves_while_an_eager_strategy_stops_all() -> None:
     seen = replayed(*two_members())
     figures = {name: seen[3, name, REPLAY].metrics for name in (OBSERVED, *ASKED)}
     assert {name: found.revoked for name, found in figures.items()} == {
@@ -116,7 +116,7 @@ def test_partitions_of_a_topic_that_was_recreated_are_others_and_did_not_move(ga
     assert {(one.moved, one.kept, one.revoked) for one in figures.values()} == {(0, 0, 0)}
 
 
-def test_of_the_same_topic_they_moved() -> None:
+def test_partitions_of_a_topic_that_was_not_recreated_moved() -> None:
     last = steps_of([*two_members(), *epoch(4, SWAPPED, seconds=20)])[-1]
     assert (last["n_moved"], last["n_kept"], last["recreated"], last["cause"]) == (4, 0, [], "unknown")
     later = steps_of([*made_anew(gap=False), *epoch(5, {"m1": [0, 1], "m2": [2, 3]}, seconds=30, topic_id="id-of-t-anew")])[-1]
@@ -306,7 +306,7 @@ def test_a_group_that_was_deleted_begins_again_with_nothing() -> None:
     assert {(one.name, one.metrics.kept, one.metrics.moved) for one in mine} == {(name, 0, 0) for name in (OBSERVED, *ASKED)}
 
 
-RECORDED = Path(__file__).parents[1] / "data" / "recorded" / "kip848"
+RECORDED = Path(__file__).parents[2] / "data" / "recorded" / "kip848"
 """Kafka 4.3.1 with librdkafka 2.16: see `tests/pipeline/record_epochs.py`, which made it."""
 
 

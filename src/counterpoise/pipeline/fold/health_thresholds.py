@@ -1,4 +1,4 @@
-"""The numbers in the rules of health (docs/health.md says what other values do), and the topics that `losing_data` excepts."""
+"""Thresholds of the rules of health (docs/health.md says what other values do), and topics that `losing_data` excludes."""
 
 import re
 

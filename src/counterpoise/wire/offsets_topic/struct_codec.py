@@ -1,6 +1,6 @@
-"""The engine that reads and writes every record value by the description its dataclass gives (see `schema`).
+"""Reads and writes the struct of any record value, by the fields of its dataclass (see `schema`).
 
-A layout is compiled once per class, version and place, into a list of steps; after that a record is a walk over them.
+The fields of a class in a version are compiled once to a list of steps; each record is read or written by these steps.
 """
 
 from __future__ import annotations

@@ -14,18 +14,18 @@ import numpy as np
 from counterpoise.errors import WireError
 from counterpoise.wire.columns import Bool, Int32, Int64, UInt8, windows
 from counterpoise.wire.consumer_protocol import TopicPartitions, decode_subscription
-from counterpoise.wire.group_fields import Fields, read_fields, subscribed_topics
 from counterpoise.wire.primitives import java_text
+from counterpoise.wire.subscription_fields import Fields, read_fields, subscribed_topics
 from counterpoise.wire.topic_lists import Entries, TopicIndex, padded, scan
 from counterpoise.wire.user_data import TRAILER, TRAILER_SIZE, ProtocolKind, StickyData, decode_cooperative, decode_sticky
 
-__all__ = ["GroupMetadata", "decode_group"]
+__all__ = ["JoinMetadata", "decode_group"]
 
 _STRAY = 1
 
 
 @dataclass(frozen=True, eq=False)
-class GroupMetadata:
+class JoinMetadata:
     """What M members sent, as arrays; a topic is its code in the index."""
 
     # subscription_member, subscription_topic (int32[S]): who subscribes to what, any order; a repeated topic is repeated
@@ -48,7 +48,7 @@ def decode_group(
     metadata: Sequence[bytes],  # A ConsumerProtocolSubscription per member, in code order
     topics: TopicIndex,  # What exists
     kind: ProtocolKind,  # Where claims are (see `user_data.claims`)
-) -> GroupMetadata:
+) -> JoinMetadata:
     """Read the metadata of all members; never raises, whatever the bytes.
 
     O(bytes), vectorised over members. Equal to reading member by member with `decode_subscription` and `claims`.
@@ -68,7 +68,7 @@ def decode_group(
         java_text(data[at : at + size].tobytes()) if size > 0 and sound else None
         for at, size, sound in zip(fields.rack_start.tolist(), fields.rack_length.tolist(), fields.sound.tolist(), strict=True)
     ]
-    return GroupMetadata(
+    return JoinMetadata(
         subscriber[exists].astype(np.int32),
         subscribed[exists],
         member,

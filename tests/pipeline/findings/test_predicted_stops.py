@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from counterpoise.pipeline.standstill import with_standstill
+from counterpoise.pipeline.predicted_stops import with_stopped_seconds
 from counterpoise.planning.client_libraries import expected_seconds
 
 
@@ -25,7 +25,7 @@ RUNS = [
 
 def told(**about: Any) -> list[float | None] | None:
     row = {"protocol": "range", "protocol_kind": "eager", "stopped_partition_seconds": 120.0, "strategies": RUNS} | about
-    found = with_standstill(row)
+    found = with_stopped_seconds(row)
     return None if found is None else [one["stopped_seconds"] for one in found]
 
 

@@ -1,4 +1,4 @@
-"""Estimates of how long partitions would have stopped under each strategy: seconds of a benchmark, scaled by the observed stops.
+"""Predicted stops under each strategy, in partition-seconds: seconds of a benchmark, scaled by the observed stops.
 
 The time of a stop depends on the client library: `planning.client_libraries` has what a benchmark measured per partition that
 moves and per partition that stays. It also depends on the group (poll loop, heartbeats), so these seconds are scaled by the
@@ -16,19 +16,19 @@ from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.planning.client_libraries import COUNTERPOISE, expected_seconds, keeps_standing
 
-__all__ = ["runs_of", "seconds_of", "with_standstill"]
+__all__ = ["runs_of", "seconds_of", "with_stopped_seconds"]
 
 Row = Mapping[str, Any]
 Runs = Mapping[tuple[str, str], Row]
 """The `strategies` of a row of `group_report`, by strategy and mode."""
 
 
-def with_standstill(row: Row, n_protocols: int = 1) -> list[dict[str, Any]] | None:
+def with_stopped_seconds(row: Row, n_protocols: int = 1) -> list[dict[str, Any]] | None:
     """The `strategies` of a row of `group_report` with their `stopped_seconds`, in partition-seconds.
 
-    Null in three cases: no stop of a known time was observed; partitions that stay stop too while their cooperative members join,
-    because commits of an owner that stays show no stop; the group had several protocols (`n_protocols`), because runs are those
-    of the present one and stops of all. The observed run has the observed seconds.
+    They are null in three cases: no stop of known length was observed; partitions that stay also stop while a cooperative member
+    joins, because commits do not show these stops; the group had several protocols (`n_protocols`), because the runs are those of
+    the present one and the stops those of all. The observed run has the observed seconds.
     """
     if row["strategies"] is None:
         return None

@@ -133,7 +133,8 @@ def test_a_made_up_index_adds_no_partitions_to_a_replay() -> None:
 def test_what_is_handed_out_twice_is_counted() -> None:
     row = generation(1, member("a-1", ALL), member("b-1", {"t": [0]}))
     seen = replays(row)
-    assert seen[1, OBSERVED, REPLAY].metrics.duplicates == 1
+    twice = seen[1, OBSERVED, REPLAY].metrics
+    assert (twice.duplicates, twice.balanced, twice.sticky) == (1, False, False)
     assert not seen[1, "range", REPLAY].matches
 
 

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from counterpoise.laws.audit import audit, chosen
+from counterpoise.laws.certificate import certify
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.lag_law import carried_lag, count_band, lag
+from counterpoise.laws.named_owners import owners_by_names
 from counterpoise.laws.promises import counts_compared, promised
 from counterpoise.laws.violation import Violation, Words
-from counterpoise.laws.written import owners_by_names
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.snapshot.checks import checked
 from counterpoise.snapshot.group import Group, check_group
+from counterpoise.snapshot.json_text import shown
 from counterpoise.snapshot.names import Assignment
-from counterpoise.snapshot.plan import PLAN_ADVICE, Plan, lag_figures
+from counterpoise.snapshot.plan import PLAN_ADVICE, Plan, lag_figures, moves_as_json
 from counterpoise.snapshot.written import WrittenPlan
 
 __all__ = ["AnyPlan", "owners_or_faults", "verify"]
 
 AnyPlan: TypeAlias = Plan | WrittenPlan | Mapping[str, Mapping[str, Sequence[int]]]
 """A Plan, one read back from JSON, or {member id: {topic: [partitions]}} from anywhere."""
+
+_FIGURES = {
+    "complete": ("unassigned",),
+    "balanced": ("loads", "spread"),
+    "sticky": ("kept", "moved", "moves"),
+    "withheld": ("withheld",),
+}
+"""Law -> figures of a plan: a false one is reported under this law."""
 
 
 def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> list[Violation]:
@@ -36,7 +46,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     group : Group
     plan : Plan, WrittenPlan, or mapping of member id to topic to partition indices
         A mapping is read as the target: the owners in the end. (Pass a cooperative plan itself: its `assignment` leaves
-        out what is withheld.) A plan is checked by its target, by the figures about lag that it carries, and by what it hands
+        out what is withheld.) A plan is checked by its target, by the figures that it carries, and by what it hands
         out now, under the cooperative protocol or if `laws` are given; then a mapping is read as both.
     laws : iterable of str, optional
         Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
@@ -83,6 +93,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
             found += lag(problem, target, words=words) if "lag" in wanted else []
         elif (laws is None or "lag" in wanted) and "balanced" not in broken:
             found += _lag_faults(group, whole, target, words, limited="lag" in wanted)
+    handed = target
     if laws is not None or (whole is not None and whole.protocol != "eager"):
         handed, faults = owners_or_faults(group, plan, now=True)
         found += [fault for fault in faults if rounds or fault.law in wanted]
@@ -91,6 +102,8 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
             found += withheld(problem, None if unknown else target, handed, words=words)
         if not faults and "added-and-revoked" in wanted:
             found += added_and_revoked(problem, handed, words=words)
+    if isinstance(plan, WrittenPlan) and not broken & {"valid", "complete"}:
+        found += [fault for fault in _figure_faults(group, plan, target, handed) if laws is None or fault.law in wanted]
     return found
 
 
@@ -115,6 +128,30 @@ def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Wo
         if wrong or not limited or plan.strategy == "lag-sticky":
             return wrong
     return lag(problem, target, options=plan.options, words=words) if limited else []
+
+
+def _figure_faults(group: Group, plan: WrittenPlan, target: Int32, handed: Int32) -> list[Violation]:
+    """Compare the figures that the plan carries with those of its owners; lag apart. Reports the first difference of each."""
+    problem, found = group.problem(), []
+    true = Plan("", "", problem, group.member_ids, group.topic_names, target, handed, lambda: certify(problem, target))
+    for law, names in _FIGURES.items():
+        for name in (name for name in names if plan.said.get(name) is not None):
+            said = _parts(name, plan.said[name])
+            correct = _parts(name, moves_as_json(true.moves) if name == "moves" else getattr(true, name))
+            at = next((at for at in (*correct, *said) if said.get(at) != correct.get(at)), None)
+            if at is not None:
+                message = f"the plan says {at} {shown(said.get(at))}, but by its owners it is {shown(correct.get(at))}"
+                found.append(Violation(law, message))
+    return found
+
+
+def _parts(name: str, value: Any) -> dict[str, Any]:
+    """A figure, or its parts: ``loads[a]``, ``moves[0]``."""
+    if not isinstance(value, (Mapping, list)):
+        return {name: value}
+    return {
+        f"{name}[{shown(key, str)}]": part for key, part in (value.items() if isinstance(value, Mapping) else enumerate(value))
+    }
 
 
 def owners_or_faults(group: Group, plan: AnyPlan, *, now: bool = False) -> tuple[Int32, list[Violation]]:

@@ -1,4 +1,4 @@
-"""History: the claims that may be kept, as a table of counts per topic class and member."""
+"""Claims that may be kept, counted per topic class and member."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def valid_claims(problem: Problem) -> Int32:
 
 
 def no_claims(n_partitions: int) -> Claims:
-    """An empty history."""
+    """The counts of a problem without claims."""
     nothing = np.empty(0, np.int64)
     return Claims(np.full(n_partitions, UNOWNED, np.int32), nothing, nothing, nothing)
 

@@ -1,4 +1,4 @@
-"""Reads the audit's tables and summary: small tables whole, large ones a few groups at a time."""
+"""Reads the output folder of an audit: small tables whole, large ones a few groups at a time."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.pipeline.findings.advice import advice, fidelity_note
+from counterpoise.pipeline.predicted_stops import with_stopped_seconds
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.source.anonymous import anonymous
-from counterpoise.pipeline.standstill import with_standstill
+from counterpoise.pipeline.stored.anonymous import anonymous
 
 __all__ = ["ReportTotals", "report_rows"]
 
@@ -53,7 +53,7 @@ def _with_advice(groups: pa.RecordBatch) -> pa.RecordBatch:
     for row in groups.to_pylist():
         matched, ties, worse, n_protocols = (row.pop(name) or 0 for name in _COUNTS)
         note = fidelity_note(row["compared_generations"] or 0, matched, ties, worse, row["leader_libraries"] or [])
-        row["strategies"] = with_standstill(row, n_protocols)
+        row["strategies"] = with_stopped_seconds(row, n_protocols)
         rows.append({**row, "fidelity_note": note, **advice(row)})
     return pa.RecordBatch.from_pylist(rows, schema=TABLES["group_report"])
 

@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
+from counterpoise.pipeline.source.capture import RECORDS_FILE
 from counterpoise.pipeline.source.checks import KAFKA, check_columns_present
-from counterpoise.pipeline.source.layout import RECORDS_FILE
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES
 
 __all__ = ["check_columns", "read_errors"]
