@@ -67,8 +67,9 @@ class HostAssignor:
 
     name: ClassVar[str]
     host: ClassVar[str]
-    hands_out_generation: ClassVar[bool] = False  # Whether a leader tells members their generation, because the host does not
     """One of `counterpoise.clients.own_fields.HOSTS`."""
+    hands_out_generation: ClassVar[bool] = False
+    """Whether a leader tells members their generation, because the host does not."""
     _of_consumer: ClassVar[WeakKeyDictionary[Any, HostAssignor]]
     __signature__: ClassVar[inspect.Signature]
 
