@@ -187,9 +187,17 @@ def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
 
 
 def _floors_possible(problem: Problem, size: Int64, count: Int64, floor: Int64) -> bool:
-    """Whether the topics of each subscribing member have at least its floor of partitions: necessary, not sufficient."""
-    most = np.bincount(problem.subscriber, np.repeat(size, count), problem.n_members)
-    return not bool(((most < floor) & (most > 0)).any())
+    """Whether the topics of each subscribing member have at least its floor of partitions: necessary, not sufficient.
+
+    Mostly a few topics are enough.
+    """
+    seen, begin = np.zeros(problem.n_members), 0
+    while begin < len(size) and (seen < floor).any():
+        some = slice(begin, 2 * begin + 64)
+        member = problem.subscriber[problem.subscriber_start[begin] :][: count[some].sum()]
+        seen += np.bincount(member, np.repeat(size[some], count[some]), problem.n_members)
+        begin = some.stop
+    return not bool((seen < floor).any())
 
 
 def _free(owner: Int32, unsubscribed: Bools | None) -> Int64:
@@ -266,14 +274,16 @@ def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: B
 
 def _claims(problem: Problem, owner: Int32, where: Int64) -> list[list[int]]:
     """Per topic, the set of members that hold at least one of the partitions `where`, the set of those that hold two, .."""
-    n_topics, wide = problem.n_topics, width(problem.n_members)
-    held: list[list[int]] = [[] for _ in range(n_topics)]
+    wide = width(problem.n_members)
+    held: list[list[int]] = [[] for _ in range(problem.n_topics)]
     topic = problem.topic_start.searchsorted(where, side="right") - 1
-    topic *= wide
-    topic += owner[where]
-    claims = np.bincount(topic, minlength=n_topics * wide).reshape(n_topics, -1)
-    for layer in range(int(claims.max())):
-        for layers, members in zip(held, bits_of_rows(claims > layer), strict=True):
+    claimed = np.bincount(topic, minlength=problem.n_topics) > 0
+    cell = (claimed.cumsum() - 1)[topic] * wide
+    cell += owner[where]
+    topics = claimed.nonzero()[0].tolist()
+    claims = np.bincount(cell, minlength=len(topics) * wide).reshape(len(topics), wide)
+    for layer in range(int(claims.max(initial=0))):
+        for number, members in zip(topics, bits_of_rows(claims > layer), strict=True):
             if members:
-                layers.append(members)
+                held[number].append(members)
     return held
