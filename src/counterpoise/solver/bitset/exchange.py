@@ -11,20 +11,19 @@ Flows*). So when everything is assigned, no plan of balanced loads keeps more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
 
 from counterpoise.solver.bitset.allocation import Allocation
-from counterpoise.solver.bitset.sets import ByCount, add_to, everybody, lowest, take_from, take_most
+from counterpoise.solver.bitset.sets import ByCount, add_to, each_bit, everybody, lowest, take_from, take_most
 
 __all__ = ["Exchange"]
 
 NOTHING = -1
 """No topic: the member takes only a ceiling slot, for one of its claims."""
-
-
-_Givers: TypeAlias = list[tuple[int, int]]
-"""Topics, ascending, each with the set of members that can give a unit of it."""
 
 
 class _Step(NamedTuple):
@@ -38,17 +37,11 @@ class _Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """Shortest-path labels: distance of each topic, the step that reached it, and the queue by distance.
-
-    `givers[claimed]`: all topics with the members that can give an assigned unit (0) or a claim (1). `beyond[claimed, distance]`:
-    its entries whose topics were further away than `distance` when last examined; all others cannot come nearer.
-    """
+    """Shortest-path labels: distance of each topic, the step that reached it, and the queue by distance."""
 
     distance: dict[int, int]
     how: dict[int, _Step | None]
     queue: dict[int, list[int]]
-    givers: tuple[_Givers, _Givers]
-    beyond: dict[tuple[bool, int], _Givers]
 
     def nearest(self) -> list[tuple[int, int]]:
         """Take the nearest topics from the queue, with their distance."""
@@ -60,11 +53,15 @@ class Exchange:
     """Claims that change hands after the free units are assigned as far as possible.
 
     `kept`: per topic, the members that hold at least one claim, at least two, ..; `excess`: members by the number of claims they
-    must give up; `work`: topics to visit before giving up.
+    must give up; `work`: topics to visit before giving up; `units`: partitions of the group.
     """
 
-    def __init__(self, allocation: Allocation, kept: list[list[int]], excess: ByCount, work: int) -> None:
+    def __init__(
+        self, allocation: Allocation, kept: list[list[int]], excess: ByCount, *, work: int, units: int, n_members: int
+    ) -> None:
         self.allocation, self.kept, self.excess, self._work = allocation, kept, excess, work
+        self._lists_below, self._load, self._n_members = work - units, units // n_members + 1, n_members
+        self._topics: list[list[int]] = []  # Per member, those of which it has or had a unit; made when first needed
         self.shed: list[list[int]] = [[] for _ in kept]
         self._cost = 0
 
@@ -110,8 +107,7 @@ class Exchange:
         allocation, givers = self.allocation, everybody(self.excess)
         goal = everybody(allocation.slack) | (allocation.candidates if allocation.ceiling_slots else 0)
         start = [t for t, layers in enumerate(self.kept) if allocation.left[t] or (layers and layers[0] & givers)]
-        givers_of = _givers(allocation.assigned), _givers(self.kept)
-        found = _Labels(dict.fromkeys(start, 0), dict.fromkeys(start), {0: start}, givers_of, {})
+        found = _Labels(dict.fromkeys(start, 0), dict.fromkeys(start), {0: start})
         seen: ByCount = {}
         best: tuple[int, int, int] | None = None
         relieved = None
@@ -153,21 +149,31 @@ class Exchange:
 
     def _label(self, topic: int, members: int, relief: int, cost: int, found: _Labels) -> None:
         """Label the topics of which the members can give a unit after taking one of `topic`."""
-        distance, far = found.distance, len(self.kept) + 1
+        distance, far, topics = found.distance, len(self.kept) + 1, self._topics_of(members)
         self._work -= far
-        for claimed in (False, True):
-            there, further = cost + claimed, []
-            for giving in found.beyond.get((claimed, there), found.givers[claimed]):
-                other, givers = giving
-                if distance.get(other, far) <= there:
-                    continue
-                if givers & members:
+        for claimed, table in ((False, self.allocation.assigned), (True, self.kept)):
+            there = cost + claimed
+            for other in topics:
+                layers = table[other]
+                if layers and layers[0] & members and distance.get(other, far) > there:
                     distance[other] = there
-                    found.how[other] = _Step(topic, lowest(givers & members, 1), claimed, relief)
+                    found.how[other] = _Step(topic, lowest(layers[0] & members, 1), claimed, relief)
                     found.queue.setdefault(there, []).append(other)
-                else:
-                    further.append(giving)
-            found.beyond[claimed, there] = further
+
+    def _topics_of(self, members: int) -> Sequence[int]:
+        """Topics of which one of the members may have a unit, ascending, and others.
+
+        All topics if members have many, and while searches have visited fewer topics than there are units: then lists are not
+        worth making.
+        """
+        if self._work > self._lists_below or members.bit_count() * self._load > len(self.kept):
+            return range(len(self.kept))
+        if not self._topics:
+            self._topics = [[] for _ in range(self._n_members)]
+            for topic, tables in enumerate(zip(self.allocation.assigned, self.kept, self.shed, strict=True)):
+                for member in each_bit(reduce(or_, (layers[0] for layers in tables if layers), 0)):
+                    self._topics[member].append(topic)
+        return sorted({topic for member in each_bit(members) for topic in self._topics[member]})
 
     def _push(self, topic: int, member: int, found: _Labels) -> bool:
         """Augment along the path; False, with nothing changed, if it meets a member twice."""
@@ -211,7 +217,5 @@ class Exchange:
             add_to(self.kept[topic], member)
         else:
             add_to(self.allocation.assigned[topic], member)
-
-
-def _givers(table: list[list[int]]) -> _Givers:
-    return [(topic, layers[0]) for topic, layers in enumerate(table) if layers]
+            if self._topics:
+                self._topics[member.bit_length() - 1].append(topic)

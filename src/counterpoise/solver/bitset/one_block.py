@@ -253,7 +253,8 @@ def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: B
     """
     givers = np.zeros(problem.n_members + 1, np.bool_)  # the last entry is for UNOWNED
     givers[each_bit(everybody(excess))] = True
-    exchange = Exchange(allocation, _claims(problem, owner, givers[owner].nonzero()[0]), excess, work)
+    kept = _claims(problem, owner, givers[owner].nonzero()[0])
+    exchange = Exchange(allocation, kept, excess, work=work, units=len(owner), n_members=problem.n_members)
     exchange.hand_over()
     if not exchange.settled():
         kept = _claims(problem, owner, (owner >= 0).nonzero()[0])
