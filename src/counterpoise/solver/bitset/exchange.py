@@ -11,11 +11,11 @@ Flows*). So when everything is assigned, no plan of balanced loads keeps more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from counterpoise.solver.bitset.allocation import Allocation
 from counterpoise.solver.bitset.sets import ByCount, add_to, each_bit, everybody, lowest, take_from, take_most
@@ -24,6 +24,13 @@ __all__ = ["Exchange"]
 
 NOTHING = -1
 """No topic: the member takes only a ceiling slot, for one of its claims."""
+
+
+_Givers: TypeAlias = list[tuple[int, int]]
+"""Topics, ascending, each with the set of members that can give a unit of it."""
+
+_VISITS_PER_ENTRY = 16
+"""To list one topic of one member takes as long as so many visits."""
 
 
 class _Step(NamedTuple):
@@ -37,16 +44,17 @@ class _Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """Shortest-path labels: distance of each topic, the step that reached it, and the queue by distance."""
+    """Shortest-path labels: distance of each topic, the step that reached it, and the queue by distance.
+
+    `givers[claimed]`: all topics with the members that can give an assigned unit (0) or a claim (1). `beyond[claimed, distance]`:
+    its entries whose topics were further away than `distance` when last examined; all others cannot come nearer.
+    """
 
     distance: dict[int, int]
     how: dict[int, _Step | None]
     queue: dict[int, list[int]]
-
-    def nearest(self) -> list[tuple[int, int]]:
-        """Take the nearest topics from the queue, with their distance."""
-        here = min(self.queue)
-        return [(topic, here) for topic in self.queue.pop(here) if self.distance[topic] == here]
+    givers: tuple[_Givers, _Givers]
+    beyond: dict[tuple[bool, int], _Givers]
 
 
 class Exchange:
@@ -56,12 +64,10 @@ class Exchange:
     must give up; `work`: topics to visit before giving up; `units`: partitions of the group.
     """
 
-    def __init__(
-        self, allocation: Allocation, kept: list[list[int]], excess: ByCount, *, work: int, units: int, n_members: int
-    ) -> None:
+    def __init__(self, allocation: Allocation, kept: list[list[int]], excess: ByCount, work: int, units: int) -> None:
         self.allocation, self.kept, self.excess, self._work = allocation, kept, excess, work
-        self._lists_below, self._load, self._n_members = work - units, units // n_members + 1, n_members
-        self._topics: list[list[int]] = []  # Per member, those of which it has or had a unit; made when first needed
+        self._lists_below = work - _VISITS_PER_ENTRY * units
+        self._topics: defaultdict[int, list[int]] = defaultdict(list)  # Of which each member has or had a unit; made if needed
         self.shed: list[list[int]] = [[] for _ in kept]
         self._cost = 0
 
@@ -107,14 +113,16 @@ class Exchange:
         allocation, givers = self.allocation, everybody(self.excess)
         goal = everybody(allocation.slack) | (allocation.candidates if allocation.ceiling_slots else 0)
         start = [t for t, layers in enumerate(self.kept) if allocation.left[t] or (layers and layers[0] & givers)]
-        found = _Labels(dict.fromkeys(start, 0), dict.fromkeys(start), {0: start})
+        givers_of = _givers(allocation.assigned), _givers(self.kept)
+        found = _Labels(dict.fromkeys(start, 0), dict.fromkeys(start), {0: start}, givers_of, {})
         seen: ByCount = {}
         best: tuple[int, int, int] | None = None
         relieved = None
         if givers & allocation.candidates and allocation.at_ceiling:  # it keeps all it has if another gives up a ceiling slot
             self._label(NOTHING, allocation.at_ceiling, lowest(givers & allocation.candidates, 1), -1, found)
         while found.queue and self._work >= 0:
-            for topic, here in found.nearest():
+            here = min(found.queue)
+            for topic in [topic for topic in found.queue.pop(here) if found.distance[topic] == here]:
                 for members, cost in self._takers(topic, here, seen):
                     if members & goal and (best is None or cost < best[0]):
                         best = (cost, topic, lowest(members & goal, 1))
@@ -152,24 +160,26 @@ class Exchange:
         distance, far, topics = found.distance, len(self.kept) + 1, self._topics_of(members)
         self._work -= far
         for claimed, table in ((False, self.allocation.assigned), (True, self.kept)):
-            there = cost + claimed
-            for other in topics:
-                layers = table[other]
-                if layers and layers[0] & members and distance.get(other, far) > there:
+            there, further = cost + claimed, []
+            everywhere = found.beyond.get((claimed, there), found.givers[claimed])
+            for giving in everywhere if topics is None else [(one, table[one][0]) for one in topics if table[one]]:
+                other, givers = giving
+                if distance.get(other, far) <= there:
+                    continue
+                if givers & members:
                     distance[other] = there
-                    found.how[other] = _Step(topic, lowest(layers[0] & members, 1), claimed, relief)
+                    found.how[other] = _Step(topic, lowest(givers & members, 1), claimed, relief)
                     found.queue.setdefault(there, []).append(other)
+                else:
+                    further.append(giving)
+            if topics is None:
+                found.beyond[claimed, there] = further
 
-    def _topics_of(self, members: int) -> Sequence[int]:
-        """Topics of which one of the members may have a unit, ascending, and others.
-
-        All topics if members have many, and while searches have visited fewer topics than there are units: then lists are not
-        worth making.
-        """
-        if self._work > self._lists_below or members.bit_count() * self._load > len(self.kept):
-            return range(len(self.kept))
+    def _topics_of(self, members: int) -> list[int] | None:
+        """Topics of which the members may have units, ascending; None: all, while visits take less time than to make lists."""
+        if self._work > self._lists_below:
+            return None
         if not self._topics:
-            self._topics = [[] for _ in range(self._n_members)]
             for topic, tables in enumerate(zip(self.allocation.assigned, self.kept, self.shed, strict=True)):
                 for member in each_bit(reduce(or_, (layers[0] for layers in tables if layers), 0)):
                     self._topics[member].append(topic)
@@ -219,3 +229,7 @@ class Exchange:
             add_to(self.allocation.assigned[topic], member)
             if self._topics:
                 self._topics[member.bit_length() - 1].append(topic)
+
+
+def _givers(table: list[list[int]]) -> _Givers:
+    return [(topic, layers[0]) for topic, layers in enumerate(table) if layers]

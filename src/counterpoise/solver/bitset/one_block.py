@@ -187,10 +187,7 @@ def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
 
 
 def _floors_possible(problem: Problem, size: Int64, count: Int64, floor: Int64) -> bool:
-    """Whether the topics of each subscribing member have at least its floor of partitions: necessary, not sufficient.
-
-    Mostly a few topics are enough.
-    """
+    """Whether each member's topics have at least its floor of partitions (mostly a few of them do): necessary, not sufficient."""
     seen, begin = np.zeros(problem.n_members), 0
     while begin < len(size) and (seen < floor).any():
         some = slice(begin, 2 * begin + 64)
@@ -254,7 +251,7 @@ def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: B
     givers = np.zeros(problem.n_members + 1, np.bool_)  # the last entry is for UNOWNED
     givers[each_bit(everybody(excess))] = True
     kept = _claims(problem, owner, givers[owner].nonzero()[0])
-    exchange = Exchange(allocation, kept, excess, work=work, units=len(owner), n_members=problem.n_members)
+    exchange = Exchange(allocation, kept, excess, work, len(owner))
     exchange.hand_over()
     if not exchange.settled():
         kept = _claims(problem, owner, (owner >= 0).nonzero()[0])
