@@ -65,14 +65,6 @@ class Residual:
                             nodes_at[there].append(to)
         return distance
 
-    def reached(self) -> list[bool]:
-        """Whether the source reaches each node through entries with slack."""
-        end_of = [UNREACHED] * (len(self.start) - 1)
-        end_of[0], frontier = _SOURCE, [0]
-        while frontier:
-            frontier = self._next_layer(frontier, end_of, _SOURCE) or []
-        return [end == _SOURCE for end in end_of]
-
     def _levels(self) -> list[int]:
         """Entries from each node on a shortest path from source to sink to the sink; level[0] is UNREACHED if there is no path.
 
@@ -132,14 +124,12 @@ class Residual:
     def _augment_along(self, path: list[int]) -> int:
         """Push what the path takes; cut it back to its first full entry and return the node there."""
         capacity, mate = self.capacity, self.mate
-        amount = min([capacity[entry] for entry in path])
-        first_full = 0
-        for place in range(len(path) - 1, -1, -1):
-            entry = path[place]
+        room = [capacity[entry] for entry in path]
+        amount = min(room)
+        first_full = room.index(amount)
+        for entry in path:
             capacity[entry] -= amount
             capacity[mate[entry]] += amount
-            if not capacity[entry]:
-                first_full = place
         node = self.head[mate[path[first_full]]]
         del path[first_full:]
         return node
