@@ -271,17 +271,17 @@ def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: B
 
 
 def _claims(problem: Problem, owner: Int32, where: Int64) -> list[list[int]]:
-    """Per topic, the set of members that hold at least one of the partitions `where`, the set of those that hold two, .."""
+    """Per topic, the set of members with at least one of the partitions `where` (ascending), the set of those with two, .."""
     wide = width(problem.n_members)
     held: list[list[int]] = [[] for _ in range(problem.n_topics)]
-    topic = problem.topic_start.searchsorted(where, side="right") - 1
-    claimed = np.bincount(topic, minlength=problem.n_topics) > 0
-    cell = (claimed.cumsum() - 1)[topic] * wide
+    until = where.searchsorted(problem.topic_start)
+    number = until[1:] - until[:-1]
+    topics = number.nonzero()[0].tolist()
+    cell = np.repeat(np.arange(0, len(topics) * wide, wide), number[topics])
     cell += owner[where]
-    topics = claimed.nonzero()[0].tolist()
     claims = np.bincount(cell, minlength=len(topics) * wide).reshape(len(topics), wide)
     for layer in range(int(claims.max(initial=0))):
-        for number, members in zip(topics, bits_of_rows(claims > layer), strict=True):
+        for topic, members in zip(topics, bits_of_rows(claims > layer), strict=True):
             if members:
-                held[number].append(members)
+                held[topic].append(members)
     return held
