@@ -76,8 +76,9 @@ def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) ->
     cells = np.flatnonzero(start.excess[claims.member] > 0)
     supply = start.free + sum_by(claims.topic_class[cells], claims.count[cells], classes.n_topic_classes)
     slack = classes.per_member_class(start.slack)
-    ceiling = classes.per_member_class(start.open_candidate)
-    first_ceiling = classes.per_member_class(first_units(blocks.of_member, start.open_candidate, start.ceiling_slots))
+    candidate = start.open_candidate.astype(np.int64)
+    ceiling = classes.per_member_class(candidate)
+    first_ceiling = classes.per_member_class(first_units(blocks.of_member, candidate, start.ceiling_slots))
     links = np.flatnonzero(
         (supply[classes.link_topic_class] > 0)
         & (slack + ceiling > 0)[classes.link_member_class]
@@ -114,7 +115,7 @@ def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) ->
     shed[cells] = network.of("shed")
     at_ceiling = np.zeros(classes.n_member_classes, np.int64)
     at_ceiling[candidates] = network.of("candidates")
-    load = start.quota + first_units(classes.member_class, start.open_candidate, at_ceiling)
+    load = start.quota + first_units(classes.member_class, candidate, at_ceiling)
     used = np.flatnonzero(network.of("links"))
     unmet = sum_by(blocks.of_topic_class[topic_classes], start.free[topic_classes] - network.of("free"), blocks.n_blocks)
     unmet += sum_by(blocks.of_member[givers], start.excess[givers] - network.of("givers"), blocks.n_blocks)
