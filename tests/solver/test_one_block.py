@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.laws import certify
 from counterpoise.model.problem import Int32, Problem
+from counterpoise.solver.bitset import exchange
 from counterpoise.solver.bitset.one_block import one_block
 
 # A walk to members without slack could end at three of them, while two ceiling slots were left and member 2 was still one short.
@@ -88,3 +90,25 @@ def test_hundreds_of_capacities_and_searches_of_many_topics_are_planned_as_one_b
             assert owner is not None
             certificate = certify(problem, owner)
             assert (certificate.balanced, certificate.sticky) == (True, True)
+
+
+def test_searches_that_look_at_the_topics_of_members_find_the_paths_of_those_that_look_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched = 0
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 11])
+        topics, members = int(rng.integers(20, 80)), int(rng.integers(10, 40))
+        table = rng.random((topics, members)) < rng.choice([0.15, 0.3])
+        start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))
+        claims = rng.integers(-1, members, 2 * topics)
+        problem = Problem(members, np.arange(topics + 1) * 2, start, np.nonzero(table)[1], claims)
+        monkeypatch.setattr(exchange, "_VISITS_PER_ENTRY", 10**6)
+        everywhere = _planned(problem, with_history=True)
+        monkeypatch.setattr(exchange, "_VISITS_PER_ENTRY", -(10**6))
+        nearby = _planned(problem, with_history=True)
+        assert (nearby is None) is (everywhere is None), f"seed {seed}"
+        if nearby is not None and everywhere is not None:
+            searched += 1
+            assert nearby.tolist() == everywhere.tolist(), f"seed {seed}"
+    assert searched > 20

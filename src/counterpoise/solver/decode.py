@@ -157,14 +157,10 @@ def fill(
 
 def _least_loaded_order(classes: Classes, kept: Int64, load: Int64) -> Int32:
     """Members by member class, each as often as it lacks units: the lowest load first, ties by id."""
-    need = load - kept
-    who = np.flatnonzero(need)
-    count = need[who]
     if classes.n_member_classes == np.count_nonzero(classes.member_class >= 0):  # every member class is one member
-        return np.repeat(who.astype(np.int32), count)
-    level = np.repeat(kept[who], count) + ranks_in_runs(count)
-    level += np.repeat(classes.member_class[who], count) * (int(level.max()) + 1)
-    return np.repeat(who.astype(np.int32), count)[ascending(level)]
+        return np.repeat(np.arange(len(load), dtype=np.int32), load - kept)
+    takers = slots(load - kept, kept)
+    return takers[ascending(classes.member_class[takers])]
 
 
 def _interleave(takers: Int32, topic_class: Int64, number: Int64, n_topic_classes: int) -> None:

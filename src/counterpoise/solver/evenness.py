@@ -117,15 +117,9 @@ def _network(
     """Source -> topic class -> (port of a move) -> pair -> unit arc -> member -> sink; and the cells of the history in use."""
     classes, n_members = view.classes, len(view.classes.member_class)
     topic_class, member = classes.link_topic_class[links], classes.link_member_class[links]
-    at = np.searchsorted(topic_class * n_members + member, claims.topic_class * n_members + claims.member)
-    at = np.minimum(at, max(len(links) - 1, 0))
-    home = (
-        (topic_class[at] == claims.topic_class) & (member[at] == claims.member)
-        if len(links)
-        else np.zeros(len(claims.topic_class), np.bool_)
-    )
-    cells = np.flatnonzero(home)
-    pair_of_cell = convex.pair_of_link[at[cells]]
+    link, claimed = topic_class * n_members + member, claims.topic_class * n_members + claims.member
+    cells = np.flatnonzero(np.isin(claimed, link))
+    pair_of_cell = convex.pair_of_link[np.searchsorted(link, claimed[cells])]
     pairs = np.arange(len(convex.unit_arcs))
     pair, step = np.repeat(pairs, convex.unit_arcs), ranks_in_runs(convex.unit_arcs)
     height = int(convex.unit_arcs.max(initial=0))
@@ -136,14 +130,8 @@ def _network(
     hubs = np.flatnonzero(quotas.ceiling_slots)
     topic_classes = np.flatnonzero(units)
     used_steps = np.unique(convex.member[pair] * height + step)
-    arcs = Arcs(
-        topic_class=classes.n_topic_classes,
-        port=len(links),
-        pair=len(pairs),
-        step=n_members * height,
-        member=n_members,
-        hub=blocks.n_blocks,
-    )
+    layers = {"port": len(links), "pair": len(pairs), "step": n_members * height, "member": n_members, "hub": blocks.n_blocks}
+    arcs = Arcs(topic_class=classes.n_topic_classes, **layers)
     arcs.add("topic_classes", "source", ("topic_class", topic_classes), units[topic_classes])
     arcs.add(
         "moved", ("topic_class", topic_class), ("port", np.arange(len(links))), units[topic_class], costs.moved[links] * scale

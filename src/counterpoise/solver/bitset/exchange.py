@@ -11,11 +11,14 @@ Flows*). So when everything is assigned, no plan of balanced loads keeps more.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import NamedTuple, TypeAlias
 
 from counterpoise.solver.bitset.allocation import Allocation
-from counterpoise.solver.bitset.sets import ByCount, add_to, everybody, lowest, take_from, take_most
+from counterpoise.solver.bitset.sets import ByCount, add_to, each_bit, everybody, lowest, take_from, take_most
 
 __all__ = ["Exchange"]
 
@@ -25,6 +28,9 @@ NOTHING = -1
 
 _Givers: TypeAlias = list[tuple[int, int]]
 """Topics, ascending, each with the set of members that can give a unit of it."""
+
+_VISITS_PER_ENTRY = 16
+"""To list one topic of one member takes as long as so many visits."""
 
 
 class _Step(NamedTuple):
@@ -50,21 +56,18 @@ class _Labels:
     givers: tuple[_Givers, _Givers]
     beyond: dict[tuple[bool, int], _Givers]
 
-    def nearest(self) -> list[tuple[int, int]]:
-        """Take the nearest topics from the queue, with their distance."""
-        here = min(self.queue)
-        return [(topic, here) for topic in self.queue.pop(here) if self.distance[topic] == here]
-
 
 class Exchange:
     """Claims that change hands after the free units are assigned as far as possible.
 
     `kept`: per topic, the members that hold at least one claim, at least two, ..; `excess`: members by the number of claims they
-    must give up; `work`: topics to visit before giving up.
+    must give up; `work`: topics to visit before giving up; `units`: partitions of the group.
     """
 
-    def __init__(self, allocation: Allocation, kept: list[list[int]], excess: ByCount, work: int) -> None:
+    def __init__(self, allocation: Allocation, kept: list[list[int]], excess: ByCount, work: int, units: int) -> None:
         self.allocation, self.kept, self.excess, self._work = allocation, kept, excess, work
+        self._lists_below = work - _VISITS_PER_ENTRY * units
+        self._topics: defaultdict[int, list[int]] = defaultdict(list)  # Of which each member has or had a unit; made if needed
         self.shed: list[list[int]] = [[] for _ in kept]
         self._cost = 0
 
@@ -118,7 +121,8 @@ class Exchange:
         if givers & allocation.candidates and allocation.at_ceiling:  # it keeps all it has if another gives up a ceiling slot
             self._label(NOTHING, allocation.at_ceiling, lowest(givers & allocation.candidates, 1), -1, found)
         while found.queue and self._work >= 0:
-            for topic, here in found.nearest():
+            here = min(found.queue)
+            for topic in [topic for topic in found.queue.pop(here) if found.distance[topic] == here]:
                 for members, cost in self._takers(topic, here, seen):
                     if members & goal and (best is None or cost < best[0]):
                         best = (cost, topic, lowest(members & goal, 1))
@@ -153,11 +157,12 @@ class Exchange:
 
     def _label(self, topic: int, members: int, relief: int, cost: int, found: _Labels) -> None:
         """Label the topics of which the members can give a unit after taking one of `topic`."""
-        distance, far = found.distance, len(self.kept) + 1
+        distance, far, topics = found.distance, len(self.kept) + 1, self._topics_of(members)
         self._work -= far
-        for claimed in (False, True):
+        for claimed, table in ((False, self.allocation.assigned), (True, self.kept)):
             there, further = cost + claimed, []
-            for giving in found.beyond.get((claimed, there), found.givers[claimed]):
+            everywhere = found.beyond.get((claimed, there), found.givers[claimed])
+            for giving in everywhere if topics is None else [(one, table[one][0]) for one in topics if table[one]]:
                 other, givers = giving
                 if distance.get(other, far) <= there:
                     continue
@@ -167,7 +172,18 @@ class Exchange:
                     found.queue.setdefault(there, []).append(other)
                 else:
                     further.append(giving)
-            found.beyond[claimed, there] = further
+            if topics is None:
+                found.beyond[claimed, there] = further
+
+    def _topics_of(self, members: int) -> list[int] | None:
+        """Topics of which the members may have units, ascending; None: all, while visits take less time than to make lists."""
+        if self._work > self._lists_below:
+            return None
+        if not self._topics:
+            for topic, tables in enumerate(zip(self.allocation.assigned, self.kept, self.shed, strict=True)):
+                for member in each_bit(reduce(or_, (layers[0] for layers in tables if layers), 0)):
+                    self._topics[member].append(topic)
+        return sorted({topic for member in each_bit(members) for topic in self._topics[member]})
 
     def _push(self, topic: int, member: int, found: _Labels) -> bool:
         """Augment along the path; False, with nothing changed, if it meets a member twice."""
@@ -211,6 +227,8 @@ class Exchange:
             add_to(self.kept[topic], member)
         else:
             add_to(self.allocation.assigned[topic], member)
+            if self._topics:
+                self._topics[member.bit_length() - 1].append(topic)
 
 
 def _givers(table: list[list[int]]) -> _Givers:

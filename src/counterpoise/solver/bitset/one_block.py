@@ -187,9 +187,14 @@ def _in_play(subscribers: list[int], size: list[int]) -> tuple[list[int], int]:
 
 
 def _floors_possible(problem: Problem, size: Int64, count: Int64, floor: Int64) -> bool:
-    """Whether the topics of each subscribing member have at least its floor of partitions: necessary, not sufficient."""
-    most = np.bincount(problem.subscriber, np.repeat(size, count), problem.n_members)
-    return not bool(((most < floor) & (most > 0)).any())
+    """Whether each member's topics have at least its floor of partitions (mostly a few of them do): necessary, not sufficient."""
+    seen, begin = np.zeros(problem.n_members), 0
+    while begin < len(size) and (seen < floor).any():
+        some = slice(begin, 2 * begin + 64)
+        member = problem.subscriber[problem.subscriber_start[begin] :][: count[some].sum()]
+        seen += np.bincount(member, np.repeat(size[some], count[some]), problem.n_members)
+        begin = some.stop
+    return not bool((seen < floor).any())
 
 
 def _free(owner: Int32, unsubscribed: Bools | None) -> Int64:
@@ -245,7 +250,8 @@ def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: B
     """
     givers = np.zeros(problem.n_members + 1, np.bool_)  # the last entry is for UNOWNED
     givers[each_bit(everybody(excess))] = True
-    exchange = Exchange(allocation, _claims(problem, owner, givers[owner].nonzero()[0]), excess, work)
+    kept = _claims(problem, owner, givers[owner].nonzero()[0])
+    exchange = Exchange(allocation, kept, excess, work, len(owner))
     exchange.hand_over()
     if not exchange.settled():
         kept = _claims(problem, owner, (owner >= 0).nonzero()[0])
@@ -265,15 +271,17 @@ def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: B
 
 
 def _claims(problem: Problem, owner: Int32, where: Int64) -> list[list[int]]:
-    """Per topic, the set of members that hold at least one of the partitions `where`, the set of those that hold two, .."""
-    n_topics, wide = problem.n_topics, width(problem.n_members)
-    held: list[list[int]] = [[] for _ in range(n_topics)]
-    topic = problem.topic_start.searchsorted(where, side="right") - 1
-    topic *= wide
-    topic += owner[where]
-    claims = np.bincount(topic, minlength=n_topics * wide).reshape(n_topics, -1)
-    for layer in range(int(claims.max())):
-        for layers, members in zip(held, bits_of_rows(claims > layer), strict=True):
+    """Per topic, the set of members with at least one of the partitions `where` (ascending), the set of those with two, .."""
+    wide = width(problem.n_members)
+    held: list[list[int]] = [[] for _ in range(problem.n_topics)]
+    until = where.searchsorted(problem.topic_start)
+    number = until[1:] - until[:-1]
+    topics = number.nonzero()[0].tolist()
+    cell = np.repeat(np.arange(0, len(topics) * wide, wide), number[topics])
+    cell += owner[where]
+    claims = np.bincount(cell, minlength=len(topics) * wide).reshape(len(topics), wide)
+    for layer in range(int(claims.max(initial=0))):
+        for topic, members in zip(topics, bits_of_rows(claims > layer), strict=True):
             if members:
-                layers.append(members)
+                held[topic].append(members)
     return held

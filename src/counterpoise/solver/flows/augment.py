@@ -14,6 +14,8 @@ from dataclasses import dataclass
 __all__ = ["UNREACHED", "Residual"]
 
 UNREACHED = -1
+_SOURCE, _SINK = 0, 1
+"""The two ends from which nodes are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +66,38 @@ class Residual:
         return distance
 
     def _levels(self) -> list[int]:
-        """Entries on a shortest path from each node to the sink, UNREACHED without one; nodes beyond the source are left out."""
-        start, head, mate, capacity = self.start, self.head, self.mate, self.capacity
-        level = [UNREACHED] * (len(start) - 1)
-        level[-1] = above = 0
-        frontier = [len(level) - 1]
-        while frontier and level[0] == UNREACHED:
-            further, above = [], above + 1
-            for node in frontier:
-                for entry in range(start[node], start[node + 1]):
-                    to = head[entry]
-                    if level[to] == UNREACHED and capacity[mate[entry]]:
-                        level[to] = above
-                        further.append(to)
-            frontier = further
+        """Entries from each node on a shortest path from source to sink to the sink; level[0] is UNREACHED if there is no path.
+
+        Breadth first from both ends until the searches meet. The one from the source is next only if its frontier is at most a
+        quarter as large, because some of the nodes that it reaches are dead ends for the blocking flow.
+        """
+        level, end_of = [UNREACHED] * (len(self.start) - 1), [UNREACHED] * (len(self.start) - 1)
+        end_of[0], end_of[-1] = _SOURCE, _SINK
+        layers = [[0]], [[len(level) - 1]]
+        while layers[_SOURCE][-1] and layers[_SINK][-1]:
+            end = _SINK if 4 * len(layers[_SOURCE][-1]) > len(layers[_SINK][-1]) else _SOURCE
+            further = self._next_layer(layers[end][-1], end_of, end)
+            if further is None:
+                for above, layer in enumerate([*layers[_SINK], *reversed(layers[_SOURCE])]):
+                    for node in layer:
+                        level[node] = above
+                break
+            layers[end].append(further)
         return level
+
+    def _next_layer(self, frontier: list[int], end_of: list[int], end: int) -> list[int] | None:
+        """Nodes that the search from this end has not reached, one entry from its frontier; None if it meets the other search."""
+        start, head, capacity = self.start, self.head, self.capacity
+        along, further = self.mate if end == _SINK else range(len(head)), []
+        for node in frontier:
+            for entry in range(start[node], start[node + 1]):
+                to = head[entry]
+                if end_of[to] != end and capacity[along[entry]]:
+                    if end_of[to] != UNREACHED:
+                        return None
+                    end_of[to] = end
+                    further.append(to)
+        return further
 
     def _blocking_flow(self, level: list[int]) -> None:
         """Augment along shortest paths, depth first, until every one has a full entry."""
@@ -105,14 +124,12 @@ class Residual:
     def _augment_along(self, path: list[int]) -> int:
         """Push what the path takes; cut it back to its first full entry and return the node there."""
         capacity, mate = self.capacity, self.mate
-        amount = min([capacity[entry] for entry in path])
-        first_full = 0
-        for place in range(len(path) - 1, -1, -1):
-            entry = path[place]
+        room = [capacity[entry] for entry in path]
+        amount = min(room)
+        first_full = room.index(amount)
+        for entry in path:
             capacity[entry] -= amount
             capacity[mate[entry]] += amount
-            if not capacity[entry]:
-                first_full = place
         node = self.head[mate[path[first_full]]]
         del path[first_full:]
         return node

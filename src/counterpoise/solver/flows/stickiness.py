@@ -56,29 +56,14 @@ def reroute(
     )
     same = blocks.of_topic_class[classes.link_topic_class] == blocks.of_member_class[classes.link_member_class]
     links = np.flatnonzero(same & (units[classes.link_topic_class] > 0))
-    floor = quotas.floor[members]
-    arcs = Arcs(
-        topic_class=classes.n_topic_classes,
-        member_class=classes.n_member_classes,
-        member=len(classes.member_class),
-        hub=blocks.n_blocks,
-    )
+    floor, n = quotas.floor[members], len(classes.member_class)
+    arcs = Arcs(topic_class=classes.n_topic_classes, member_class=classes.n_member_classes, member=n, hub=blocks.n_blocks)
     arcs.add("topic_classes", "source", ("topic_class", topic_classes), units[topic_classes])
-    arcs.add(
-        "kept",
-        ("topic_class", claims.topic_class[cells]),
-        ("member", claims.member[cells]),
-        claims.count[cells],
-        costs.kept[cells],
-    )
+    claimed_class, claimant = ("topic_class", claims.topic_class[cells]), ("member", claims.member[cells])
+    arcs.add("kept", claimed_class, claimant, claims.count[cells], costs.kept[cells])
     link_topic_class, link_member_class = classes.link_topic_class[links], classes.link_member_class[links]
-    arcs.add(
-        "moved",
-        ("topic_class", link_topic_class),
-        ("member_class", link_member_class),
-        units[link_topic_class],
-        costs.moved[links],
-    )
+    ends = ("topic_class", link_topic_class), ("member_class", link_member_class)
+    arcs.add("moved", *ends, units[link_topic_class], costs.moved[links])
     arcs.add(
         "member_classes", ("member_class", classes.member_class[members]), ("member", members), floor + quotas.candidate[members]
     )
@@ -91,7 +76,7 @@ def reroute(
     network.push_cheaply(int(units.sum()))
     shed = claims.count.copy()
     shed[cells] -= network.of("kept")
-    load = np.zeros(len(classes.member_class), np.int64)
+    load = np.zeros(n, np.int64)
     load[members] = network.of("floor")
     load[candidates] += network.of("candidates")
     used = np.flatnonzero(network.of("moved"))

@@ -16,7 +16,7 @@ from counterpoise.model.problem import Int64
 from counterpoise.solver.claims import Claims
 from counterpoise.solver.classes import Classes, sum_by
 from counterpoise.solver.flows.balance import Blocks
-from counterpoise.solver.flows.flow import Arcs, Bools, Network
+from counterpoise.solver.flows.flow import Arcs, Bools, first_units
 from counterpoise.solver.flows.quotas import Quotas
 
 __all__ = ["ClassAllocation", "Start", "closed_form", "transport"]
@@ -55,13 +55,11 @@ def closed_form(classes: Classes, claims: Claims, units: Int64, blocks: Blocks, 
     held = claims.per_member(len(classes.member_class))
     surplus = held - quotas.floor
     claiming = np.flatnonzero(quotas.candidate & (surplus > 0))
-    block = blocks.of_member[claiming]
-    order = np.lexsort((claiming, -surplus[claiming], block))
-    claiming, block = claiming[order], block[order]
-    taken = np.arange(len(claiming)) - np.searchsorted(block, block) < quotas.ceiling_slots[block]
-    quota = quotas.floor.copy()
-    quota[claiming[taken]] += 1
-    ceiling_slots = quotas.ceiling_slots - np.bincount(block[taken], minlength=blocks.n_blocks)
+    claiming = claiming[np.argsort(-surplus[claiming], kind="stable")]
+    block, quota = blocks.of_member[claiming], quotas.floor.copy()
+    taken = first_units(block, np.ones(len(block), np.int64), quotas.ceiling_slots)
+    quota[claiming] += taken
+    ceiling_slots = quotas.ceiling_slots - sum_by(block, taken, blocks.n_blocks)
     open_candidate = quotas.candidate & np.concatenate([ceiling_slots > 0, [False]])[blocks.of_member]
     open_candidate[claiming] = False
     excess, slack = np.maximum(held - quota, 0), np.maximum(quota - held, 0)
@@ -75,13 +73,12 @@ def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) ->
     for the lowest ids only; then ceiling slots for all candidates; then no caps.
     """
     givers = np.flatnonzero(start.excess)
-    rank = np.zeros(len(start.excess), np.int64)
-    rank[givers] = np.arange(len(givers))
     cells = np.flatnonzero(start.excess[claims.member] > 0)
     supply = start.free + sum_by(claims.topic_class[cells], claims.count[cells], classes.n_topic_classes)
     slack = classes.per_member_class(start.slack)
-    ceiling = classes.per_member_class(start.open_candidate)
-    first_ceiling = classes.per_member_class(_first_ids(blocks.of_member, start.open_candidate, start.ceiling_slots))
+    candidate = start.open_candidate.astype(np.int64)
+    ceiling = classes.per_member_class(candidate)
+    first_ceiling = classes.per_member_class(first_units(blocks.of_member, candidate, start.ceiling_slots))
     links = np.flatnonzero(
         (supply[classes.link_topic_class] > 0)
         & (slack + ceiling > 0)[classes.link_member_class]
@@ -94,8 +91,9 @@ def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) ->
         giver=len(givers), topic_class=classes.n_topic_classes, member_class=classes.n_member_classes, hub=blocks.n_blocks
     )
     arcs.add("free", "source", ("topic_class", topic_classes), start.free[topic_classes])
-    arcs.add("givers", "source", ("giver", rank[givers]), start.excess[givers])
-    arcs.add("shed", ("giver", rank[claims.member[cells]]), ("topic_class", claims.topic_class[cells]), claims.count[cells])
+    arcs.add("givers", "source", ("giver", np.arange(len(givers))), start.excess[givers])
+    giver = np.searchsorted(givers, claims.member[cells])
+    arcs.add("shed", ("giver", giver), ("topic_class", claims.topic_class[cells]), claims.count[cells])
     arcs.add(
         "links",
         ("topic_class", topic_class),
@@ -117,33 +115,11 @@ def transport(classes: Classes, claims: Claims, blocks: Blocks, start: Start) ->
     shed[cells] = network.of("shed")
     at_ceiling = np.zeros(classes.n_member_classes, np.int64)
     at_ceiling[candidates] = network.of("candidates")
-    load = start.quota + _first_ids(classes.member_class, start.open_candidate, at_ceiling)
+    load = start.quota + first_units(classes.member_class, candidate, at_ceiling)
     used = np.flatnonzero(network.of("links"))
-    return ClassAllocation(
-        shed,
-        load,
-        topic_class[used],
-        member_class[used],
-        network.of("links")[used],
-        _short(network, blocks, start, topic_classes, givers),
-    )
-
-
-def _short(network: Network, blocks: Blocks, start: Start, topic_classes: Int64, givers: Int64) -> Bools:
-    left = sum_by(blocks.of_topic_class[topic_classes], start.free[topic_classes] - network.of("free"), blocks.n_blocks)
-    left += sum_by(blocks.of_member[givers], start.excess[givers] - network.of("givers"), blocks.n_blocks)
-    return left > 0
-
-
-def _first_ids(part: Int64, candidate: Bools, wanted: Int64) -> Bools:
-    """The first wanted[p] candidates, by id, of each part p; `part[m]` is the part of member m, -1 for none."""
-    who = np.flatnonzero(candidate & (part >= 0))
-    order = np.argsort(part[who], kind="stable")
-    who = who[order]
-    rank = np.arange(len(who)) - np.searchsorted(part[who], part[who])
-    chosen = np.zeros(len(part), np.bool_)
-    chosen[who[rank < wanted[part[who]]]] = True
-    return chosen
+    unmet = sum_by(blocks.of_topic_class[topic_classes], start.free[topic_classes] - network.of("free"), blocks.n_blocks)
+    unmet += sum_by(blocks.of_member[givers], start.excess[givers] - network.of("givers"), blocks.n_blocks)
+    return ClassAllocation(shed, load, topic_class[used], member_class[used], network.of("links")[used], unmet > 0)
 
 
 def _even_share(supply: Int64, demand: Int64, link_topic_class: Int64, link_member_class: Int64) -> Int64:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 from itertools import chain
 
@@ -75,7 +75,7 @@ class _Queue:
 
     An entry is one number: the level times the number of members, plus the member. The level is the excess and the slack that the
     member keeps for further partitions, or, for partitions without lag (`idle`), the count per capacity. `placed`: the partitions
-    placed, in order, per topic class.
+    placed, in order, per topic class. `by_last`: these classes by the lag of the last one, and former places; made when needed.
     """
 
     def __init__(self, state: PlanState, counts: CountSlack) -> None:
@@ -84,6 +84,7 @@ class _Queue:
         self.takers = counts.takers
         self.lists: list[list[int]] = []
         self.placed: list[list[int]] = [[] for _ in self.able]
+        self.by_last: list[tuple[int, int]] = []
         self.fill()
 
     def fill(self) -> None:
@@ -130,6 +131,11 @@ class _Queue:
             self._use_ceiling(state.next_cost(member))
         state.place(partition, member)
         self.placed[self.topic_class[partition]].append(partition)
+        if self.by_last:
+            entered = state.group.lag[partition], self.topic_class[partition]
+            at = bisect_left(self.by_last, entered)
+            if self.by_last[at : at + 1] != [entered]:
+                self.by_last.insert(at, entered)
         if more > 0 or counts.has(state, member):
             entry += (state.group.lag[partition] - (counts.reserve if more > 0 else 0)) * self.n
             insort(self.lists[self.member_class[member]], self._entry(member) if self.idle else entry)
@@ -160,12 +166,15 @@ def _free_slot(queue: _Queue, unplaced: int) -> tuple[int | None, int]:
     given last (the lightest) is passed on. The path ends with a member whose count may rise. Breadth first, each class once.
     """
     owner, lag, takers, looked = queue.state.owner, queue.state.group.lag, queue.takers, 0
+    if not queue.by_last:
+        queue.by_last = sorted((lag[some[-1]], number) for number, some in enumerate(queue.placed) if some)
     paths: dict[int, list[int]] = {queue.topic_class[unplaced]: []}
     reached = list(paths)
     for number in reached:
         able, mine = queue.able[number], set(takers[number])
-        near = [one for one, some in enumerate(queue.placed) if some and one not in paths and not mine.isdisjoint(takers[one])]
-        for other in sorted(near, key=lambda one: lag[queue.placed[one][-1]]):
+        for last, other in queue.by_last:
+            if other in paths or last != lag[queue.placed[other][-1]] or mine.isdisjoint(takers[other]):
+                continue
             for partition in reversed(queue.placed[other]):
                 looked, holder = looked + 1, owner[partition]
                 if able[holder] and queue.member_class[holder] in mine:
