@@ -53,9 +53,9 @@ def generations(*rows: Row) -> list[Row]:
         if step["group_type"] == EPOCH_TYPE:
             found.append(as_generation({**step, "group_id": "g"}))
 
-    fold = StepsFold(on_modern_step=begun, on_classic_step=lambda row, step: found.append({**row, "step": {**KINDS, **step}}))
+    fold = StepsFold()
     for row in rows:
-        fold.feed(row)
+        fold.feed(row, begun, lambda row, step: found.append({**row, "step": {**KINDS, **step}}))
     return found
 
 
