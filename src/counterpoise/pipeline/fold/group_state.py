@@ -115,7 +115,7 @@ class GroupState:
         the group, a step and its time in microseconds at the record of the step, which may be before the step is finished.
         `gaps`: log partition, first missing offset, and the offset after the last missing one, of each range.
         """
-        on_steps = partial(self._on_modern_step, on_step), partial(self._on_classic_step, on_step)
+        begin = partial(self._begin, on_step)
         for row in self._with_names(rows, names):
             if row["record_type"] != NAMES and self._offset == NEVER:
                 self._offset = row["log_offset"]
@@ -123,7 +123,7 @@ class GroupState:
                 log, at, before = row["log_partition"], row["log_offset"], self._offset
                 if any(log == of and first < at and before + 1 < after for of, first, after in gaps):
                     row = {**row, "after_gap": True}
-            yield from map(self.add, self.steps.feed(row, *on_steps))
+            yield from map(self.add, self.steps.feed(row, begin))
 
     def add(self, step: Row) -> Row:
         """Count a step; returns it as a row of `rebalances`."""
@@ -150,20 +150,15 @@ class GroupState:
                 self.timeouts.add_record(row, micros(row["log_ts"]))
             yield row
 
-    def _on_modern_step(self, on_step: Callable[[str, Row, int], None], step: Row) -> None:
-        """A step of a KIP-848, share or streams group takes effect."""
-        at, self._offset = micros(step["log_ts"]), step["log_offset"]
+    def _begin(self, on_step: Callable[[str, Row, int], None], row: Row, step: Row) -> None:
+        """A step takes effect at a record; the replay of a classic one uses the record and columns of the step."""
+        at, self._offset, is_classic = micros(step["log_ts"]), step["log_offset"], row["record_type"] is None
         on_step(self._group, step, at)
-        self.changes.add_step(step, at, self.timeouts.members)
-        if step["group_type"] == EPOCH_TYPE:
+        self.changes.add_step(step, at, (row["members"] or ()) if is_classic else self.timeouts.members)
+        if is_classic:
+            self._queue.append(_queued({**row, "step": {name: step.get(name) for name in STEP_COLUMNS}}))
+        elif step["group_type"] == EPOCH_TYPE:
             self._queue.append(_queued(as_generation({**step, "group_id": self._group})))
-
-    def _on_classic_step(self, on_step: Callable[[str, Row, int], None], row: Row, step: Row) -> None:
-        """A step of a classic group takes effect; its replay uses columns of the step."""
-        at, self._offset = micros(step["log_ts"]), step["log_offset"]
-        on_step(self._group, step, at)
-        self.changes.add_step(step, at, row["members"] or ())
-        self._queue.append(_queued({**row, "step": {name: step.get(name) for name in STEP_COLUMNS}}))
 
     def times(self) -> Iterator[int]:
         """Times of generations that are not replayed yet and need lag, in microseconds."""

@@ -52,15 +52,11 @@ class StepsFold:
         return self._modern.unnamed
 
     def feed(
-        self,
-        row: Mapping[str, Any],
-        on_modern_step: Callable[[Mapping[str, Any]], None] | None = None,
-        on_classic_step: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None,
+        self, row: Mapping[str, Any], on_step: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None
     ) -> list[dict[str, Any]]:
         """The steps that a record finishes, in log order.
 
-        `on_modern_step(step)` is called before `settle_ms` and a migration are known, `on_classic_step(record, step)` at each
-        record.
+        ``on_step(record, step)`` is called when a step begins: `settle_ms` of a modern one and a migration are not known yet.
         """
         if row["record_type"] == NAMES:
             return self._modern.feed(row)
@@ -85,13 +81,11 @@ class StepsFold:
         if is_modern:
             before = self._modern.unfinished
             steps, now = self._modern.feed(row), self._modern.unfinished
-            for step in (*steps, now) if on_modern_step is not None else ():
-                if step is not None and step is not before:
-                    on_modern_step(step)
+            begun = [step for step in (*steps, now) if step is not None and step is not before]
         else:
-            steps = [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
-            if on_classic_step is not None:
-                on_classic_step(row, steps[0])
+            steps = begun = [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
+        for step in begun if on_step is not None else ():
+            on_step(row, step)
         if steps and steps[-1]["kind"] == "deleted":
             self._deletion = steps.pop()
         return [*finished, *steps]

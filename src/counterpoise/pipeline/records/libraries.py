@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from counterpoise.clients.own_fields import host_of
 from counterpoise.planning.client_libraries import (
@@ -32,7 +31,6 @@ _DEFAULT_CLIENT_ID = re.compile(r"(?P<python>kafka-python|aiokafka)-\d[\w.]*|(?P
 """Client ids of members whose configuration sets none."""
 
 
-@lru_cache(maxsize=8192)
 def library_of(
     protocol_type: str,
     protocol: str | None,
