@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -19,10 +20,15 @@ from counterpoise.pipeline.storage.files import parquet_file
 __all__ = ["fold_blocks", "groups", "newest", "read_splits", "read_states", "scan_records"]
 
 
-def _prepare_worker() -> None:
-    gc.set_threshold(100_000)  # rows are many and form no cycles
+@contextmanager
+def _worker() -> Iterator[None]:
+    gc.disable()  # rows and states are many and form no cycles
     # One heap for Arrow and NumPy: Arrow's own pool keeps some 30 MB that nothing else can use.
     pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def scan_records(
@@ -32,10 +38,8 @@ def scan_records(
 
     Yields blocks.
     """
-    _prepare_worker()
-    for blocks in scan(_records(splits, batches), spec):
-        if blocks:
-            yield block_batch(blocks)
+    with _worker():
+        yield from map(block_batch, filter(None, scan(_records(splits, batches), spec)))
 
 
 def newest(
@@ -82,6 +86,6 @@ def read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBat
 
 def fold_blocks(clusters: Sequence[ClusterFold], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Fold blocks; yields manifests."""
-    _prepare_worker()
-    for manifest in fold(blocks_in(batches), clusters):
-        yield pa.RecordBatch.from_arrays([pa.array([manifest], pa.string())], names=["manifest"])
+    with _worker():
+        for manifest in fold(blocks_in(batches), clusters):
+            yield pa.RecordBatch.from_arrays([pa.array([manifest], pa.string())], names=["manifest"])

@@ -236,8 +236,8 @@ def test_a_gap_that_is_known_only_at_the_next_update_is_seen_by_it() -> None:
         (generation(1, member("a-1", {"t": [0]})), ()),
         (generation(9, member("a-2", {"t": [0]})), ((0, 0, 1 << 40),)),
     ):
-        group = GroupState("g", (), Plans(), lambda *_: None, state)
-        steps = list(group.feed([rows], {}, gaps))
+        group = GroupState("g", (), Plans(), state)
+        steps = list(group.feed([rows], {}, lambda *_: None, gaps))
         state = decode_state(encode_state(group.state))
     assert [(step["generation"], step["missed_generations"]) for step in steps] == [(9, None)]
 
@@ -252,8 +252,8 @@ def fed(rows: list[dict[str, Any]], missing: range) -> list[tuple[int, bool, int
     steps: list[Any] = []
     for at, row in enumerate(rows):
         if at not in missing:
-            group = GroupState("g", (), Plans(), lambda *_: None, state)
-            steps += group.feed([{"client_id": None, "rebalance_timeout_ms": None, **row}], {}, (gap,))
+            group = GroupState("g", (), Plans(), state)
+            steps += group.feed([{"client_id": None, "rebalance_timeout_ms": None, **row}], {}, lambda *_: None, (gap,))
             state = decode_state(encode_state(group.state))
     steps += group.steps.unfinished()
     return [(one["generation"], one["complete"], one["missed_generations"], one["detail"]) for one in steps]

@@ -150,7 +150,7 @@ class _Bucket(Bucket):
             group.timeouts.add_generation(_about(member) for member in MEMBERS)
             group.timeouts.add_step(step, time)
             group.changes.add_step(step, time, map(_about, MEMBERS[: step["n_static"] + 1]))
-            self._add_step(name, step, time)
+            self._new.add(name, step, time)
             moment = datetime.fromtimestamp(time / 1_000_000, UTC)
             group._queue.append(_queued({"members": [0], "log_ts": moment, "log_offset": step["log_offset"]}))
 

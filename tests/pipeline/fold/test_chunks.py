@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.fold.task import _Chunks
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.shuffle.blocks import STATE, Block
@@ -64,6 +66,18 @@ def test_any_cut_of_the_log_of_a_recorded_kip_848_group_gives_the_same_tables(
     folded = audited_in_process(files, tmp_path / "cut", monkeypatch, rows=rows, chunk=0, saved=True)
     assert differences(summed_up(tmp_path / "cut"), summed_up(tmp_path / "whole")) == []
     assert folded > 40
+
+
+def test_no_group_waits_for_garbage_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks run without it: no group refers to itself, so that its state is freed with its bucket."""
+    folder = RECORDED / "kip848"
+    files = CaptureFiles((str(folder / RECORDS),), (str(folder / ENDS),), str(folder / "topics.json"))
+    gc.disable()
+    try:
+        audited_in_process(files, tmp_path, monkeypatch)
+        assert [one for one in gc.get_objects() if type(one) is GroupState] == []
+    finally:
+        gc.enable()
 
 
 def test_a_bucket_with_a_state_and_no_new_record_has_a_chunk() -> None:

@@ -49,13 +49,15 @@ def generations(*rows: Row) -> list[Row]:
     """All generations of one group: those that are records, and those that are told by many."""
     found: list[Row] = []
 
-    def begun(step: Any) -> None:
-        if step["group_type"] == EPOCH_TYPE:
+    def begun(row: Any, step: Any) -> None:
+        if row["record_type"] is None:
+            found.append({**row, "step": {**KINDS, **step}})
+        elif step["group_type"] == EPOCH_TYPE:
             found.append(as_generation({**step, "group_id": "g"}))
 
-    fold = StepsFold(on_modern_step=begun, on_classic_step=lambda row, step: found.append({**row, "step": {**KINDS, **step}}))
+    fold = StepsFold()
     for row in rows:
-        fold.feed(row)
+        fold.feed(row, begun)
     return found
 
 

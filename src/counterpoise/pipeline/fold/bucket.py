@@ -94,11 +94,8 @@ class Bucket:
 
     def _group(self, name: str, state: Mapping[str, Any] | None = None) -> GroupState:
         if name not in self.groups:
-            self.groups[name] = GroupState(name, self._spec.strategies, self._plans, self._add_step, state)
+            self.groups[name] = GroupState(name, self._spec.strategies, self._plans, state)
         return self.groups[name]
-
-    def _add_step(self, group: str, step: Row, at: int) -> None:
-        self._new.add(group, step, at)
 
     def advance(self, chunk: Chunk, rows: TableRows) -> None:
         """Fold a chunk; rows that no later chunk can change are added to `rows`."""
@@ -197,7 +194,7 @@ class Bucket:
 
     def _feed(self, records: Iterable[Row], rows: TableRows) -> None:
         for name, of_group in groupby(records, key=lambda row: str(row["group_id"])):
-            for step in self._group(name).feed(of_group, self._spec.names, self._spec.gaps):
+            for step in self._group(name).feed(of_group, self._spec.names, self._new.add, self._spec.gaps):
                 rows.add_step(step)
 
     def _add_replays(self, rows: TableRows) -> None:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 from typing import Any
 
 from counterpoise.pipeline.fold.changes import Changes
@@ -38,9 +39,6 @@ _Queued = tuple[int, bool, bytes]
 class GroupState:
     """The state of one group between two chunks; restored from `state` if given.
 
-    `on_step` is called with the group, a step and its time in microseconds when the record of the step is fed, which may be
-    before the step is finished.
-
     Attributes
     ----------
     steps : StepsFold
@@ -63,17 +61,10 @@ class GroupState:
         Figures of the strategies that are replayed.
     """
 
-    def __init__(
-        self,
-        group: str,
-        strategies: Sequence[str],
-        plans: Plans,
-        on_step: Callable[[str, Row, int], None],
-        state: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, group: str, strategies: Sequence[str], plans: Plans, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}
-        self._group, self._on_step = group, on_step
-        self.steps = StepsFold(saved.get("steps"), self._on_modern_step, self._on_classic_step)
+        self._group = group
+        self.steps = StepsFold(saved.get("steps"))
         self.step_figures = restored(StepFigures(), saved.get("step_figures"))
         self.kinds: Counter[tuple[str, str, int]] = Counter(saved.get("kinds", {}))
         self.libraries: dict[str, list[str]] = saved.get("libraries", {})
@@ -111,12 +102,20 @@ class GroupState:
             "offset": self._offset,
         }
 
-    def feed(self, rows: Iterable[Row], names: Mapping[str, str], gaps: Sequence[tuple[int, int, int]] = ()) -> Iterator[Row]:
+    def feed(
+        self,
+        rows: Iterable[Row],
+        names: Mapping[str, str],
+        on_step: Callable[[str, Row, int], None],
+        gaps: Sequence[tuple[int, int, int]] = (),
+    ) -> Iterator[Row]:
         """Yield the steps that these rows of `group_generations` and `modern_group_records` finish.
 
-        `rows` are in log order; `record_type` of a classic record is null. `names`: topic id -> name. `gaps`: log partition,
-        first missing offset, and the offset after the last missing one, of each range.
+        `rows` are in log order; `record_type` of a classic record is null. `names`: topic id -> name. `on_step` is called with
+        the group, a step and its time in microseconds at the record of the step, which may be before the step is finished.
+        `gaps`: log partition, first missing offset, and the offset after the last missing one, of each range.
         """
+        begin = partial(self._begin, on_step)
         for row in self._with_names(rows, names):
             if row["record_type"] != NAMES and self._offset == NEVER:
                 self._offset = row["log_offset"]
@@ -124,7 +123,7 @@ class GroupState:
                 log, at, before = row["log_partition"], row["log_offset"], self._offset
                 if any(log == of and first < at and before + 1 < after for of, first, after in gaps):
                     row = {**row, "after_gap": True}
-            yield from map(self.add, self.steps.feed(row))
+            yield from map(self.add, self.steps.feed(row, begin))
 
     def add(self, step: Row) -> Row:
         """Count a step; returns it as a row of `rebalances`."""
@@ -151,20 +150,15 @@ class GroupState:
                 self.timeouts.add_record(row, micros(row["log_ts"]))
             yield row
 
-    def _on_modern_step(self, step: Row) -> None:
-        """A step of a KIP-848, share or streams group takes effect."""
-        at, self._offset = micros(step["log_ts"]), step["log_offset"]
-        self._on_step(self._group, step, at)
-        self.changes.add_step(step, at, self.timeouts.members)
-        if step["group_type"] == EPOCH_TYPE:
+    def _begin(self, on_step: Callable[[str, Row, int], None], row: Row, step: Row) -> None:
+        """A step takes effect at a record; the replay of a classic one uses the record and columns of the step."""
+        at, self._offset, is_classic = micros(step["log_ts"]), step["log_offset"], row["record_type"] is None
+        on_step(self._group, step, at)
+        self.changes.add_step(step, at, (row["members"] or ()) if is_classic else self.timeouts.members)
+        if is_classic:
+            self._queue.append(_queued({**row, "step": {name: step.get(name) for name in STEP_COLUMNS}}))
+        elif step["group_type"] == EPOCH_TYPE:
             self._queue.append(_queued(as_generation({**step, "group_id": self._group})))
-
-    def _on_classic_step(self, row: Row, step: Row) -> None:
-        """A step of a classic group takes effect; its replay uses columns of the step."""
-        at, self._offset = micros(step["log_ts"]), step["log_offset"]
-        self._on_step(self._group, step, at)
-        self.changes.add_step(step, at, row["members"] or ())
-        self._queue.append(_queued({**row, "step": {name: step.get(name) for name in STEP_COLUMNS}}))
 
     def times(self) -> Iterator[int]:
         """Times of generations that are not replayed yet and need lag, in microseconds."""

@@ -51,7 +51,7 @@ class Matrix:
     @classmethod
     def of(cls, matrix: Float) -> Self:
         """The fields of a matrix, without copying."""
-        return cls(*(matrix[rows].reshape(*shape, -1) for rows, shape in cls.places.values()))
+        return cls(*(matrix[rows].reshape(*shape, -1) if shape else matrix[rows.start] for rows, shape in cls.places.values()))
 
     @classmethod
     def stacked(cls, **fields: Float | Bool) -> Float:

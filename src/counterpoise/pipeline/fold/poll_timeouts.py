@@ -246,6 +246,8 @@ def _place(row: Mapping[str, Any]) -> tuple[int, int]:
 def _merged(before: _About, member: Mapping[str, Any]) -> _About:
     """Client id and timeout of a member by several records: the largest of each."""
     now: _About = (member["client_id"], member["rebalance_timeout_ms"])
+    if before in (now, (None, None)):  # nearly always
+        return now
     named = [one for one in (before[0], now[0]) if one is not None]
     waits = [one for one in (before[1], now[1]) if one is not None]
     return max(named, default=None), max(waits, default=None)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
+from counterpoise.pipeline.records.place import moment_of
 
 __all__ = ["METRICS_COLUMNS", "StrategyFigures", "add_metrics", "run_figures", "sum_runs", "totals"]
 
@@ -60,7 +61,7 @@ class StrategyFigures:
             seen[name] += more
         worst = seen["worst"]
         if worst is None or (-excess, row["log_offset"]) < (worst[0], worst[1]):
-            seen["worst"] = [-excess, row["log_offset"], row["generation"], row["log_ts"]]
+            seen["worst"] = [-excess, row["log_offset"], row["generation"], moment_of(row["log_ts"])]
         if seen["now"] is None or row["log_offset"] >= seen["now"]["log_offset"]:
             seen["now"] = {name: row[name] for name in _NOW}
         self.with_lag.update(plans=1)
@@ -127,6 +128,7 @@ def add_metrics(by_group: Mapping[str, StrategyFigures], rows: pa.Table) -> None
         runs, key = by_group[group].runs, (assigned_by, strategy, mode)
         runs[key] = sum_runs(runs.get(key, _NO_RUN), run)
     is_declared = pc.and_(rows["declared"], pc.equal(rows["mode"], REPLAY))
+    rows = rows.set_column(rows.schema.get_field_index("log_ts"), "log_ts", rows["log_ts"].cast(pa.int64()))  # read in a tenth
     compared = rows.filter(pc.or_(pc.equal(rows["strategy"], OBSERVED), is_declared)).to_pylist()
     declared = {_place(row): row for row in compared if row["strategy"] != OBSERVED}
     for row in compared:

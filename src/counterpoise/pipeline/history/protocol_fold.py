@@ -42,11 +42,12 @@ def owners_of(pairs: Iterable[tuple[int, Sequence[Row]]]) -> Owners:
     owners: Owners = {}
     for topic, held_by in parts.items():
         index = np.array([one for _, partitions in held_by for one in partitions], np.int64)
-        owner = np.repeat(np.array([code for code, _ in held_by], np.int32), [len(partitions) for _, partitions in held_by])
+        owner = np.array([code for code, partitions in held_by for _ in partitions], np.int32)
         valid = (index >= 0) & (index < _MAX_UNASSIGNED // len(parts) + 10 * len(index))
-        if valid.any():
-            owners[topic] = np.full(int(index[valid].max()) + 1, UNOWNED, np.int32)
-            owners[topic][index[valid]] = owner[valid]
+        index, owner = index[valid], owner[valid]
+        if len(index):
+            owners[topic] = np.full(int(index.max()) + 1, UNOWNED, np.int32)
+            owners[topic][index] = owner
     return owners
 
 

@@ -104,9 +104,11 @@ class StepFigures:
         # If another member joins, or one leaves for good, the rebalance comes anyway: it counts when all that left are back.
         if step["kind"] == "rebalance" and len(returned) == came.total() and (joined or gone):
             self._left_in.append((now, sorted(gone.elements())))
-        left_in = [(at, Counter(clients) - Counter(one for one, then in returned if then == at)) for at, clients in self._left_in]
-        self._counts["restart_rebalances"] += sum(not clients for _, clients in left_in)
-        self._left_in = [(at, sorted(some.elements())) for at, some in left_in if some and now - at <= RETURN_WINDOW]
+        for at, clients in self._left_in:
+            for client in (one for one, then in returned if then == at and one in clients):
+                clients.remove(client)
+        self._counts["restart_rebalances"] += sum(not clients for _, clients in self._left_in)
+        self._left_in = [(at, clients) for at, clients in self._left_in if clients and now - at <= RETURN_WINDOW]
         self._restarted.update(back)
         self._leavers.update(self._clients[member] for member in step["left"] if member in self._clients)
         for client in gone.elements():

@@ -31,22 +31,14 @@ class StepsFold:
     "Modern": consumer (KIP-848), share and streams groups. "Classic": groups with a leader. A group that is deleted and, in the
     same batch of the log, continues under the other protocol was migrated. A group has one protocol at a time, so a classic
     record ends the wait for a modern step to settle: at most one step is not finished, the last one.
-
-    `on_modern_step(step)` is called before `settle_ms` and a migration are known, `on_classic_step(record, step)` at each record.
     """
 
-    def __init__(
-        self,
-        state: Mapping[str, Any] | None = None,
-        on_modern_step: Callable[[Mapping[str, Any]], None] | None = None,
-        on_classic_step: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None,
-    ) -> None:
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}
         self._classic = restored(ClassicFold(), saved.get("classic"))
         self._modern = restored(ModernFold(), saved.get("modern"))
         self._deletion: dict[str, Any] | None = saved.get("deletion")
         self._handover: Mapping[str, Any] = saved.get("handover") or self._classic.handover
-        self._on_modern_step, self._on_classic_step = on_modern_step, on_classic_step
 
     @property
     def state(self) -> dict[str, Any]:
@@ -59,8 +51,13 @@ class StepsFold:
         """Topic ids without a known name: steps have the id instead."""
         return self._modern.unnamed
 
-    def feed(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The steps that a record finishes, in log order."""
+    def feed(
+        self, row: Mapping[str, Any], on_step: Callable[[Mapping[str, Any], Mapping[str, Any]], None] | None = None
+    ) -> list[dict[str, Any]]:
+        """The steps that a record finishes, in log order.
+
+        ``on_step(record, step)`` is called when a step begins: `settle_ms` of a modern one and a migration are not known yet.
+        """
         if row["record_type"] == NAMES:
             return self._modern.feed(row)
         is_modern = row["record_type"] is not None
@@ -81,21 +78,17 @@ class StepsFold:
             self._deletion = None
         if row["deleted"] and row["record_type"] in _OF_GROUP:
             self._handover = following.handover
-        steps = self._modern_steps(row) if is_modern else [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
-        if not is_modern and self._on_classic_step is not None:
-            self._on_classic_step(row, steps[0])
+        if is_modern:
+            before = self._modern.unfinished
+            steps, now = self._modern.feed(row), self._modern.unfinished
+            begun = [step for step in (*steps, now) if step is not None and step is not before]
+        else:
+            steps = begun = [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
+        for step in begun if on_step is not None else ():
+            on_step(row, step)
         if steps and steps[-1]["kind"] == "deleted":
             self._deletion = steps.pop()
         return [*finished, *steps]
-
-    def _modern_steps(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-        before = self._modern.unfinished
-        steps, now = self._modern.feed(row), self._modern.unfinished
-        if self._on_modern_step is not None:
-            for step in (*steps, now):
-                if step is not None and step is not before:
-                    self._on_modern_step(step)
-        return steps
 
     def unfinished(self) -> list[dict[str, Any]]:
         """A copy of the step that is not returned yet, if there is one; the fold can continue."""
