@@ -154,7 +154,8 @@ def _batch(data: bytes) -> object:
     """The records of one batch: attributes (1 byte), twice its base offset (8), time (8), count (2), payload."""
     head, payload = data[:19].ljust(19, b"\0"), data[19:]
     base, time, count = int.from_bytes(head[1:9]), int.from_bytes(head[9:17], signed=True), int.from_bytes(head[17:19])
-    batch = LogBatch(base >> 1, head[0], time, time, -1, count, payload)
+    append_time, transactional, control = (bool(head[0] & bit) for bit in (0x08, 0x10, 0x20))
+    batch = LogBatch(base >> 1, head[0] & 0x07, append_time, transactional, control, time, time, -1, count, payload)
     return list(in_batches((0, offset, time, 0, key, value) for offset, time, key, value in records(batch)))
 
 

@@ -100,8 +100,8 @@ def record(scenario: Scenario, strategy: str) -> list[dict[str, Any]]:
         ]
         leader = None if coordinator._leader is None else coordinator._members[coordinator._leader].said.member_id
         fixed = {"deleted": False, "protocol_type": "consumer", "protocol": strategy, "leader": leader, "members": members}
-        now, joined = (moment_of(at * 1000 + 10**12) for at in (world.now, coordinator._joined_at))
-        times = {"log_ts": now, "state_ts": joined}
+        instants = {"log_ts": world.now, "state_ts": coordinator._joined_at}
+        times = {name: moment_of(at * 1000 + 10**12) for name, at in instants.items()}
         rows.append({"log_offset": len(rows), "generation": coordinator.generation, **fixed, **times})
 
     def watched(step: Any) -> Any:

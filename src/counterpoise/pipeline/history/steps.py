@@ -84,8 +84,9 @@ class StepsFold:
             begun = [step for step in (*steps, now) if step is not None and step is not before]
         else:
             steps = begun = [{**{name: row[name] for name in _PLACE}, **self._classic.feed(row)}]
-        for step in begun if on_step is not None else ():
-            on_step(row, step)
+        if on_step is not None:
+            for step in begun:
+                on_step(row, step)
         if steps and steps[-1]["kind"] == "deleted":
             self._deletion = steps.pop()
         return [*finished, *steps]
