@@ -95,11 +95,9 @@ def _subscribes(topic: Int32, member: Int32, problem: Problem) -> npt.NDArray[np
 def _by_rising_generation(member: Int32, partition: Int64, generation: Int64) -> list[tuple[Int32, Int64]]:
     if not len(member):
         return []
-    claims = np.zeros(len(generation), np.bool_)
-    claims[member] = True
-    claimed, distinct = generation[member], np.unique(generation[claims])
-    if len(distinct) == 1:
+    claimed = generation[member]
+    if bool((claimed == claimed[0]).all()):
         return [(member, partition)]
     order = np.argsort(claimed, kind="stable")
-    bounds = np.searchsorted(claimed[order], distinct)[1:]
+    bounds = np.flatnonzero(np.diff(claimed[order])) + 1
     return list(zip(np.split(member[order], bounds), np.split(partition[order], bounds), strict=True))
