@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import time
@@ -224,6 +225,7 @@ def test_what_a_recording_misses_is_reported(tmp_path: Path) -> None:
         ({"missing_before": 0, "gaps": [[3, 10, 12]]}, ["log partition 3: offsets 10 to 11: some or all of these were gone"]),
         ({"missing_before": 0, "gaps": [[3, 10, 12], [4, 1, 2]]}, ["offsets 10 to 11, and 1 more: some or all"]),
         ([], ["cannot be read"]),
+        ({"gaps": [[math.inf, 10, 12]]}, ["cannot be read"]),
     ):
         file.write_text(json.dumps(about))
         told = missing_of(tmp_path).notes

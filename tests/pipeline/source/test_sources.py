@@ -266,6 +266,16 @@ def test_a_column_in_the_path_is_no_missing_one(tmp_path: Path, shop: Path) -> N
     read_capture(tmp_path)
 
 
+def test_a_capture_with_a_column_in_the_path_may_be_below_a_folder_of_that_name(tmp_path: Path, shop: Path) -> None:
+    """The last folder of the name has the value."""
+    folder = tmp_path / "partition=archive" / "consumer_offsets.parquet" / "partition=5"
+    folder.mkdir(parents=True)
+    table = pq.read_table(shop / "consumer_offsets.parquet").slice(0, 5).drop_columns(["partition"])
+    pq.write_table(table, folder / "a.parquet")
+    (file,) = read_capture(tmp_path / "partition=archive").files.records
+    assert [batch["partition"].to_pylist() for batch in read_rows(file, RAW_TYPES, 1000)] == [[5] * 5]
+
+
 def test_what_is_missing_is_noted(tmp_path: Path, shop: Path) -> None:
     shutil.copy(shop / "consumer_offsets.parquet", tmp_path)
     assert len(read_capture(tmp_path).notes) == 3

@@ -215,7 +215,7 @@ def missing_of(folder: str | Path | None) -> Missing:
         if about.get("source") == "poll":
             return Missing(tuple(notes), hidden, gaps)
         return Missing((*notes, *hidden), (), gaps)
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, OverflowError):
         return Missing(("capture.json cannot be read: what this recording misses is unknown",))
 
 
