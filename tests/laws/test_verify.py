@@ -278,6 +278,8 @@ def test_a_figure_that_contradicts_the_owners_is_found(figure: str, said: object
     assert (fault.law, fault.message) == (law, f"the plan says {message}")
     assert [found.law for found in verify(PAIR, read, [law])] == [law]
     assert verify(PAIR, read, ["valid", "added-and-revoked"]) == []
+    incomplete = {"strategy": "theirs", "assignment": {"a": {"t": [0, 1]}, "b": {}}, figure: said}
+    assert [found.law for found in verify(PAIR, read_plan(json.dumps(incomplete)))] == ["complete"], "not checked further"
 
 
 def test_members_whose_long_ids_begin_alike_have_figures_of_their_own() -> None:
