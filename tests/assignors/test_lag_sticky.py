@@ -531,6 +531,16 @@ def test_a_slot_is_freed_along_an_augmenting_path() -> None:
     assert (state.owner, state.load, state.count) == ([0, 1, 2], [1, 2, 3], [1, 1, 1])
 
 
+def test_topic_classes_are_searched_by_the_partition_that_they_were_given_last() -> None:
+    """A partition that is passed on is the last one of its class, though it is heavier than the one before."""
+    subscribers = [[2, 3], [1], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2]]
+    problem = problem_of([1, 2, 1, 2, 1], subscribers, 4, lag=[5, 6, 14, 28, 21, 15, 19])
+    found = lag_group(problem, np.asarray(problem.lag))
+    state = PlanState(found, [UNOWNED] * 7, [0] * 4, [0] * 4, [10**6] * 4, Effort(100))
+    assert place(state, found.heaviest_first, CountSlack([2, 2, 2, 1], [2, 2, 2, 1], {}, found.subscribers))
+    assert state.owner == [2, 1, 1, 0, 2, 3, 0]
+
+
 def test_a_search_for_a_slot_looks_at_topic_classes_and_not_at_all_former_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of a's partitions find a slot as one of b goes on from member 0 to member 1: 20 searches among two topic classes."""
     problem = problem_of([40, 40], [[0], [0, 1]], 2, lag=[*range(1, 41), *range(1001, 1041)])
