@@ -24,7 +24,7 @@ from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.lag_law import count_band
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.engine import Prepared, prepare
-from counterpoise.solver.lag import search
+from counterpoise.solver.lag import placement, search
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.placement import CountSlack, place
 from counterpoise.solver.lag.state import Effort, PlanState, lag_group
@@ -529,6 +529,34 @@ def test_a_slot_is_freed_along_an_augmenting_path() -> None:
     state = PlanState(found, [UNOWNED] * 3, [0] * 3, [0] * 3, [9] * 3, Effort(100))
     assert place(state, found.heaviest_first, CountSlack([1] * 3, [1] * 3, {}, found.subscribers))
     assert (state.owner, state.load, state.count) == ([0, 1, 2], [1, 2, 3], [1, 1, 1])
+
+
+def test_topic_classes_are_searched_by_the_partition_that_they_were_given_last() -> None:
+    """A partition that is passed on is the last one of its class, though it is heavier than the one before."""
+    subscribers = [[2, 3], [1], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2]]
+    problem = problem_of([1, 2, 1, 2, 1], subscribers, 4, lag=[5, 6, 14, 28, 21, 15, 19])
+    found = lag_group(problem, np.asarray(problem.lag))
+    state = PlanState(found, [UNOWNED] * 7, [0] * 4, [0] * 4, [10**6] * 4, Effort(100))
+    assert place(state, found.heaviest_first, CountSlack([2, 2, 2, 1], [2, 2, 2, 1], {}, found.subscribers))
+    assert state.owner == [2, 1, 1, 0, 2, 3, 0]
+
+
+def test_a_search_for_a_slot_looks_at_topic_classes_and_not_at_all_former_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a's partitions find a slot as one of b goes on from member 0 to member 1: 20 searches among two topic classes."""
+    problem = problem_of([40, 40], [[0], [0, 1]], 2, lag=[*range(1, 41), *range(1001, 1041)])
+    found, sizes = lag_group(problem, np.asarray(problem.lag)), []
+
+    def free_slot(queue: Any, partition: int) -> tuple[int | None, int]:
+        freed = slot(queue, partition)
+        sizes.append(len(queue.by_last))
+        return freed
+
+    slot = placement._free_slot
+    monkeypatch.setattr(placement, "_free_slot", free_slot)
+    state = PlanState(found, [UNOWNED] * 80, [0] * 2, [0] * 2, [10**6] * 2, Effort(100))
+    assert place(state, found.heaviest_first, CountSlack([40] * 2, [40] * 2, {}, found.subscribers))
+    assert state.owner == [0] * 40 + [1] * 40
+    assert (len(sizes), max(sizes) <= 6) == (20, True)
 
 
 @pytest.mark.parametrize(("change", "most"), [("lag", 770), ("join", 2000), ("leave", 970)])

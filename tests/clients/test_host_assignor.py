@@ -88,13 +88,18 @@ def test_an_assignment_says_its_generation_and_how_many_partitions_wait(generati
     assert (generation_handed_out(data), withheld_of(data)) == (generation, withheld)
 
 
-@pytest.mark.parametrize(("hands_out", "generation"), [(False, None), (True, 8)])
-def test_only_a_leader_on_a_host_without_generations_hands_one_out(hands_out: bool, generation: int | None) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "hands_out", "generation"),
+    [("sticky", False, None), ("sticky", True, 8), *((plain, True, None) for plain in ("range", "roundrobin", "lag"))],
+)
+def test_only_a_leader_on_a_host_without_generations_hands_one_out(
+    strategy: str, hands_out: bool, generation: int | None
+) -> None:
     """A broker refuses members of the protocol `consumer` in a group whose assignments have user data."""
     cluster: Any = SimpleNamespace(brokers=lambda: (), partitions_for_topic=lambda _: {0, 1})
-    joining = [JoinMember("a", MemberSide("sticky", "kafka-python").subscription(["t"], None))]
-    given = group_to_lead("sticky", cluster, joining, group="g", generation=8, patience_s=None, hands_out_generation=hands_out)
-    led = lead_group(given, {}, lambda *_: None)
+    joining = [JoinMember("a", MemberSide(strategy, "kafka-python").subscription(["t"], None))]
+    given = group_to_lead(strategy, cluster, joining, group="g", generation=8, patience_s=None, hands_out_generation=hands_out)
+    led = lead_group(given, {}, lambda *_: {"t": [0, 0]})
     data = decode_assignment(led.assignments["a"]).user_data
     assert (generation_handed_out(data) if data else None) == generation
     assert (kafka_python.StickyAssignor.hands_out_generation, aiokafka.StickyAssignor.hands_out_generation) == (False, True)

@@ -278,3 +278,16 @@ def test_a_figure_that_contradicts_the_owners_is_found(figure: str, said: object
     assert (fault.law, fault.message) == (law, f"the plan says {message}")
     assert [found.law for found in verify(PAIR, read, [law])] == [law]
     assert verify(PAIR, read, ["valid", "added-and-revoked"]) == []
+    incomplete = {"strategy": "theirs", "assignment": {"a": {"t": [0, 1]}, "b": {}}, figure: said}
+    assert [found.law for found in verify(PAIR, read_plan(json.dumps(incomplete)))] == ["complete"], "not checked further"
+
+
+def test_members_whose_long_ids_begin_alike_have_figures_of_their_own() -> None:
+    """In any order of the file's keys: a message shows only the first part of a long id."""
+    first, second = (f"{'shipping-' * 12}{end}" for end in "ab")
+    group = Group({"t": 3}, [Member(first, ["t"]), Member(second, ["t"])])
+    plan = assign(group).to_object()
+    true, false = ({second: 1, first: load} for load in (2, 3))
+    assert verify(group, read_plan(json.dumps({**plan, "loads": true}))) == []
+    (fault,) = verify(group, read_plan(json.dumps({**plan, "loads": false})))
+    assert fault.message == f"the plan says {f'loads[{first}'[:80]}... 3, but by its owners it is 2"

@@ -13,7 +13,9 @@ import pytest
 
 from counterpoise.assignors.registry import assignor
 from counterpoise.errors import OptionError
-from counterpoise.model.problem import Problem, Racks
+from counterpoise.model.problem import UNOWNED, Problem, Racks
+from counterpoise.solver.classes import classify
+from counterpoise.solver.decode import fill
 from counterpoise.solver.engine import solve
 from tests.solver.build import group, loads, random_problem
 from tests.solver.oracle import options_of
@@ -172,3 +174,10 @@ def test_no_plan_imports_scipy():
         assert "scipy" not in before | {name.split(".")[0] for name in sys.modules}
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_the_least_loaded_member_of_a_class_takes_the_next_free_partition() -> None:
+    problem = Problem(2, [0, 6], [0, 2], [0, 1])
+    owner, one = np.array([0, 0, *[UNOWNED] * 4], np.int32), np.zeros(1, np.int64)
+    fill(owner, classify(problem), np.array([2, 0]), np.array([3, 3]), (one, one, one + 4))
+    assert owner.tolist() == [0, 0, 1, 1, 0, 1]

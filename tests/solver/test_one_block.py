@@ -9,7 +9,7 @@ from counterpoise.assignors.registry import assignor
 from counterpoise.laws import certify
 from counterpoise.model.problem import Int32, Problem
 from counterpoise.solver.bitset import exchange
-from counterpoise.solver.bitset.one_block import one_block
+from counterpoise.solver.bitset.one_block import _floors_possible, one_block
 
 # A walk to members without slack could end at three of them, while two ceiling slots were left and member 2 was still one short.
 SHORT_AMONG_EXTRAS = Problem(
@@ -112,3 +112,11 @@ def test_searches_that_look_at_the_topics_of_members_find_the_paths_of_those_tha
             searched += 1
             assert nearby.tolist() == everywhere.tolist(), f"seed {seed}"
     assert searched > 20
+
+
+def test_floors_are_possible_if_the_topics_of_each_member_just_suffice() -> None:
+    """Member 1 has the later half of 100 topics, so the topics of every portion that is looked at count."""
+    count = np.repeat([1, 2], 50)
+    problem = Problem(2, np.arange(101), np.concatenate(([0], np.cumsum(count))), np.array([0] * 50 + [0, 1] * 50))
+    for floor, possible in (([50, 50], True), ([100, 50], True), ([50, 51], False), ([101, 0], False)):
+        assert _floors_possible(problem, np.ones(100, np.int64), count, np.array(floor)) is possible

@@ -137,10 +137,10 @@ def _figure_faults(group: Group, plan: WrittenPlan, target: Int32, handed: Int32
     for law, names in _FIGURES.items():
         for name in (name for name in names if plan.said.get(name) is not None):
             said = _parts(name, plan.said[name])
-            correct = _parts(name, moves_as_json(true.moves) if name == "moves" else getattr(true, name))
-            at = next((at for at in (*correct, *said) if said.get(at) != correct.get(at)), None)
+            actual = _parts(name, moves_as_json(true.moves) if name == "moves" else getattr(true, name))
+            at = next((at for at in (*actual, *said) if said.get(at) != actual.get(at)), None)
             if at is not None:
-                message = f"the plan says {at} {shown(said.get(at))}, but by its owners it is {shown(correct.get(at))}"
+                message = f"the plan says {shown(at, str)} {shown(said.get(at))}, but by its owners it is {shown(actual.get(at))}"
                 found.append(Violation(law, message))
     return found
 
@@ -149,9 +149,7 @@ def _parts(name: str, value: Any) -> dict[str, Any]:
     """A figure, or its parts: ``loads[a]``, ``moves[0]``."""
     if not isinstance(value, (Mapping, list)):
         return {name: value}
-    return {
-        f"{name}[{shown(key, str)}]": part for key, part in (value.items() if isinstance(value, Mapping) else enumerate(value))
-    }
+    return {f"{name}[{key}]": part for key, part in (value.items() if isinstance(value, Mapping) else enumerate(value))}
 
 
 def owners_or_faults(group: Group, plan: AnyPlan, *, now: bool = False) -> tuple[Int32, list[Violation]]:

@@ -72,6 +72,8 @@ def test_rebalances_of_restarts_are_those_in_which_no_other_client_joined_and_al
     assert summed(*both[:2], generation(2, c, again[0], seconds=5))["restart_rebalances"] == 0, "b left for good as a restarted"
     late = [*both[:2], generation(2, c, again[0], seconds=5), generation(3, c, *again[:2], seconds=12)]
     assert summed(*late)["restart_rebalances"] == 2, "b is back later"
+    at_once = [*both[:2], generation(2, b, c, seconds=5), generation(3, c, seconds=5)]
+    assert summed(*at_once, generation(4, c, *again[:2], seconds=9))["restart_rebalances"] == 3, "a and b left at one time"
 
 
 def test_of_members_with_one_client_id_as_many_must_be_back_as_left() -> None:

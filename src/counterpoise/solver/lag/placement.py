@@ -166,7 +166,7 @@ def _free_slot(queue: _Queue, unplaced: int) -> tuple[int | None, int]:
     given last (the lightest) is passed on. The path ends with a member whose count may rise. Breadth first, each class once.
     """
     owner, lag, takers, looked = queue.state.owner, queue.state.group.lag, queue.takers, 0
-    if not queue.by_last:
+    if not 0 < len(queue.by_last) <= 2 * len(queue.placed):  # not made yet, or most entries are former places
         queue.by_last = sorted((lag[some[-1]], number) for number, some in enumerate(queue.placed) if some)
     paths: dict[int, list[int]] = {queue.topic_class[unplaced]: []}
     reached = list(paths)
