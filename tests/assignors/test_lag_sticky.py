@@ -544,7 +544,7 @@ def test_topic_classes_are_searched_by_the_partition_that_they_were_given_last()
 def test_a_search_for_a_slot_looks_at_topic_classes_and_not_at_all_former_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of a's partitions find a slot as one of b goes on from member 0 to member 1: 20 searches among two topic classes."""
     problem = problem_of([40, 40], [[0], [0, 1]], 2, lag=[*range(1, 41), *range(1001, 1041)])
-    found, sizes = lag_group(problem, np.asarray(problem.lag)), []
+    found, sizes = lag_group(problem, np.asarray(problem.lag)), list[int]()
 
     def free_slot(queue: Any, partition: int) -> tuple[int | None, int]:
         freed = slot(queue, partition)
