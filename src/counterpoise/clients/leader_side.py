@@ -78,8 +78,8 @@ def lead_group(
     heavier = {member: capacity for member, capacity in capacities.items() if capacity != 1}
 
     def user_data(withheld: int) -> bytes | None:
-        told = withheld or (given.hands_out_generation and name not in WITHOUT_HISTORY)
-        return assignment_user_data(given.generation, withheld) if told else None
+        needed = withheld or (given.hands_out_generation and name not in WITHOUT_HISTORY)
+        return assignment_user_data(given.generation, withheld) if needed else None
 
     led = lead_plan(
         name,

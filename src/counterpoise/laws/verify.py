@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from counterpoise.laws.audit import audit, chosen
-from counterpoise.laws.certificate import certify
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.lag_law import carried_lag, count_band, lag
@@ -103,7 +102,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
         if not faults and "added-and-revoked" in wanted:
             found += added_and_revoked(problem, handed, words=words)
     if isinstance(plan, WrittenPlan) and not broken & {"valid", "complete"}:
-        found += [fault for fault in _figure_faults(group, plan, target, handed) if laws is None or fault.law in wanted]
+        found += _figure_faults(group, plan, target, handed, _FIGURES if laws is None else wanted)
     return found
 
 
@@ -130,18 +129,19 @@ def _lag_faults(group: Group, plan: Plan | WrittenPlan, target: Int32, words: Wo
     return lag(problem, target, options=plan.options, words=words) if limited else []
 
 
-def _figure_faults(group: Group, plan: WrittenPlan, target: Int32, handed: Int32) -> list[Violation]:
-    """Compare the figures that the plan carries with those of its owners; lag apart. Reports the first difference of each."""
-    problem, found = group.problem(), []
-    true = Plan("", "", problem, group.member_ids, group.topic_names, target, handed, lambda: certify(problem, target))
-    for law, names in _FIGURES.items():
-        for name in (name for name in names if plan.said.get(name) is not None):
-            said = _parts(name, plan.said[name])
-            actual = _parts(name, moves_as_json(true.moves) if name == "moves" else getattr(true, name))
-            at = next((at for at in (*actual, *said) if said.get(at) != actual.get(at)), None)
-            if at is not None:
-                message = f"the plan says {shown(at, str)} {shown(said.get(at))}, but by its owners it is {shown(actual.get(at))}"
-                found.append(Violation(law, message))
+def _figure_faults(group: Group, plan: WrittenPlan, target: Int32, handed: Int32, laws: Container[str]) -> list[Violation]:
+    """Compare the figures in a plan's file, except lag, with those of its owners. Reports the first difference of each."""
+    by_owners = Plan("", "", group.problem(), group.member_ids, group.topic_names, target, handed, prove=lambda: None)
+    found = []
+    for law, name in ((law, name) for law, names in _FIGURES.items() if law in laws for name in names):
+        if plan.content.get(name) is None:
+            continue
+        stated = _parts(name, plan.content[name])
+        actual = _parts(name, moves_as_json(by_owners.moves) if name == "moves" else getattr(by_owners, name))
+        at = next((at for at in (*actual, *stated) if stated.get(at) != actual.get(at)), None)
+        if at is not None:
+            message = f"the plan says {shown(at, str)} {shown(stated.get(at))}, but by its owners it is {shown(actual.get(at))}"
+            found.append(Violation(law, message))
     return found
 
 

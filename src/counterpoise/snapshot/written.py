@@ -27,7 +27,7 @@ class WrittenPlan:
     assignment: Mapping[str, Mapping[str, list[int]]]
     target: Mapping[str, Mapping[str, list[int]]]
     lag_figures: Mapping[str, Any] | None = None  # As `Plan.lag_figures`
-    said: Mapping[str, Any] = field(default_factory=dict)  # Everything in the file; its other figures, such as `kept`, are here
+    content: Mapping[str, Any] = field(default_factory=dict)  # The whole object in the file, with figures such as `kept`
 
 
 class _Header(msgspec.Struct):

@@ -54,7 +54,7 @@ class Poller(Recording):
                     break
             self._write(folder, patient=False)
             self._compact(folder)
-            folder.update_about(**self._polled())
+            folder.update_about(hidden=self.status.hidden, **self._polled())
         return self.status
 
     def _begin(self, folder: CaptureFolder) -> None:
@@ -121,8 +121,8 @@ class Poller(Recording):
         self._write_sample(folder, taken, every=self._schedule.poll, **self._polled())
 
     def _polled(self) -> dict[str, Any]:
-        """The polls of this run, and the faults of the last one, for ``capture.json``."""
-        return {"polls": self._polls, "rebalancing": self._rebalancing, "hidden": self.status.hidden}
+        """The counts of this run for ``capture.json``."""
+        return {"polls": self._polls, "rebalancing": self._rebalancing}
 
     @property
     def _position(self) -> dict[str, Any]:

@@ -303,9 +303,9 @@ class ModernFold(ProtocolFold):
 
 
 def _assignor(members: Sequence[Row]) -> str | None:
-    """The assignor that most members ask for; None: no member asks for one, so the broker uses its default."""
-    asked = Counter(member["assignor"] for member in members if member.get("assignor"))
-    return min(asked, key=lambda name: (-asked[name], name), default=None)
+    """The assignor that most members request; None: no member requests one, so the broker uses its default."""
+    requested = Counter(member["assignor"] for member in members if member.get("assignor"))
+    return min(requested, key=lambda name: (-requested[name], name), default=None)
 
 
 Held = Mapping[str, Sequence[Row]]

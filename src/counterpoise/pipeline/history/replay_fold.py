@@ -150,18 +150,20 @@ def _generation(row: Row, inputs: Inputs, names: Sequence[str], past: dict[str, 
     # The fewest moves are figures of all plans, also if `sticky` is not replayed.
     optimal, cooperative = targets["sticky"] if "sticky" in targets else lookup.plan("sticky", problem), inputs.kind != "eager"
     observed = lookup.intern(inputs.observed if declared is None else _resolved(inputs, targets.get(declared), declared))
-    recorded = {key: _is_recorded(inputs, owner) for key, owner in {id(owner): owner for owner in targets.values()}.items()}
+    as_observed = lookup.intern(inputs.observed)
+    distinct = {id(owner): owner for owner in targets.values()}  # equal plans are one object
+    recorded = {key for key, owner in distinct.items() if _is_recorded(inputs, owner)}
     made = [(OBSERVED, REPLAY, True)]
     queries = [Query(problem, observed, cooperative, optimal, inputs.duplicates)]
     for name, owner in targets.items():
         able_to = COOPERATIVE in strategy(name).protocols
-        made.append((name, REPLAY, recorded[id(owner)]))
+        made.append((name, REPLAY, id(owner) in recorded))
         queries.append(Query(problem, owner, able_to if name != declared else cooperative, optimal))
         if not second_round:
             own = lookup.with_claims(inputs.translated(past.get(name)))
             owner = lookup.plan(name, own)
             past[name] = inputs.planned(owner)
-            made.append((name, CLOSED_LOOP, owner is lookup.intern(inputs.observed)))
+            made.append((name, CLOSED_LOOP, owner is as_observed))
             queries.append(Query(own, owner, able_to))
     figures = plans.unmeasured.add(queries, None if problem.lag is None else lag_floor(problem, targets.get("lag-sticky")))
     for number, ((name, mode, matches), one) in enumerate(zip(made, queries, strict=True)):

@@ -30,7 +30,7 @@ def check_table(where: str, files: Sequence[str], expected: Mapping[str, pa.Data
     footers = parquet_footers(files)
     for file, about in zip(files, footers, strict=True):
         schema = about.schema.to_arrow_schema()
-        in_path = {part.split("=")[0]: None for part in file.split("/")[:-1] if "=" in part}  # the last of equal names counts
+        in_path = dict.fromkeys(part.split("=")[0] for part in file.split("/")[:-1] if "=" in part)  # the last of a name counts
         check_columns_present(file, [*schema.names, *(name for name in in_path if name not in schema.names)], expected, source)
         for name, kind in expected.items():
             if name not in schema.names:
