@@ -28,7 +28,7 @@ def with_stopped_seconds(row: Row, n_protocols: int = 1) -> list[dict[str, Any]]
 
     They are null in three cases: no stop of known length was observed; partitions that stay also stop while a cooperative member
     joins, because commits do not show these stops; the group had several protocols (`n_protocols`), because the runs are those of
-    the present one and the stops those of all. The observed run has the observed seconds.
+    the present protocol only, and the stops those of all protocols. The observed run has the observed seconds.
     """
     if row["strategies"] is None:
         return None

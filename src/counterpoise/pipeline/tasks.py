@@ -21,7 +21,7 @@ __all__ = ["fold_blocks", "groups", "newest", "read_splits", "read_states", "sca
 
 
 @contextmanager
-def _worker() -> Iterator[None]:
+def _memory_settings() -> Iterator[None]:
     gc.disable()  # rows and states are many and form no cycles
     # One heap for Arrow and NumPy: Arrow's own pool keeps some 30 MB that nothing else can use.
     pa.set_memory_pool(pa.system_memory_pool())
@@ -38,7 +38,7 @@ def scan_records(
 
     Yields blocks.
     """
-    with _worker():
+    with _memory_settings():
         yield from map(block_batch, filter(None, scan(_records(splits, batches), spec)))
 
 
@@ -86,6 +86,6 @@ def read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBat
 
 def fold_blocks(clusters: Sequence[ClusterFold], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Fold blocks; yields manifests."""
-    with _worker():
+    with _memory_settings():
         for manifest in fold(blocks_in(batches), clusters):
             yield pa.RecordBatch.from_arrays([pa.array([manifest], pa.string())], names=["manifest"])

@@ -153,7 +153,7 @@ def expected_seconds(
 
 
 def resolved(libraries: Iterable[str] | None) -> tuple[str, ...]:
-    """The libraries of a group; without `PYTHON`, which then was a first join, if one of the two it stands for is there."""
+    """The libraries of a group; without `PYTHON` if just one of the two it may be is there: then it is that one."""
     names = tuple(libraries or ())
     present = {KAFKA_PYTHON, AIOKAFKA} & set(names)
     return tuple(name for name in names if name != PYTHON or len(present) != 1)

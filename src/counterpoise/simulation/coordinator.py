@@ -148,13 +148,13 @@ class Coordinator:
     # Silence.
 
     def silent(self, client: Client) -> None:
-        """No heartbeat comes any more: unless one does, the session ends `session_timeout` after the last."""
+        """Heartbeats stop: unless one comes, the session ends `session_timeout` after the last."""
         entry = self._members.get(client.number)
         if entry is not None and entry.expires < 0:
             self._await(entry, max(entry.heard, self.world.now - (self.world.now - client.phase) % client.heartbeat))
 
     def heard(self, client: Client) -> None:
-        """It sends heartbeats again; if a rebalance waits for it, it learns of it now."""
+        """Heartbeats resume; a client for which a rebalance waits learns of it now."""
         entry = self._members.get(client.number)
         if entry is not None:
             entry.expires, entry.heard = -1, self.world.now

@@ -81,9 +81,8 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
     group = keys.group[by_span.key]
     timed_before = np.where(has_span, _pick(spans.timed, at), keys.begun[by_span.key])
     owner, time = np.where(has_span, _pick(spans.owner, at), -1), np.where(has_span, _pick(spans.time, at), -NEVER)
-    # A step is identified by its log offset, as two may have the same millisecond; -1: before the first step. A partition
-    # without a commit that counts has -2 and does not share that span: its first commit may come after the stops of the others
-    # were counted.
+    # A step is identified by its log offset, as two may have the same millisecond; -1: before the first step. -2: no
+    # commit of the partition is valid yet; kept apart from -1, because its first one may come after those stops were counted.
     step = np.where(has_span, _pick(spans.offset, at), np.where(by_span.last == -NEVER, -2, -1))
     first, last, gap = _of_owners(by_span, group, step, owner)
     known = {"last_before": last != -NEVER, "owner_before": has_span, "gap_before": ~np.isnan(gap)}

@@ -146,7 +146,7 @@ class ClassicFold(ProtocolFold):
         step["sync_latency_ms"] = _latency(row)
         step["logical_rebalance"] = self._logical
         self._revoking = step["n_withheld"] = count_revoked(claimed, now)
-        # Of a recording that begins with a first round only the claims say who holds what it withholds.
+        # If a recording begins with a first round, only claims say who holds what the round withholds.
         self._owners = with_withheld(self._owners or claimed, now) if self._revoking else now
         self._sizes, self._protocol = sizes, row["protocol"]
         return step

@@ -56,7 +56,7 @@ class StepsFold:
     ) -> list[dict[str, Any]]:
         """The steps that a record finishes, in log order.
 
-        ``on_step(record, step)`` is called when a step begins: `settle_ms` of a modern one and a migration are not known yet.
+        ``on_step(record, step)`` is called when a step begins: `settle_ms`, and whether it is a migration, are not known yet.
         """
         if row["record_type"] == NAMES:
             return self._modern.feed(row)

@@ -30,7 +30,7 @@ _Givers: TypeAlias = list[tuple[int, int]]
 """Topics, ascending, each with the set of members that can give a unit of it."""
 
 _VISITS_PER_ENTRY = 16
-"""To list one topic of one member takes as long as so many visits."""
+"""Listing one topic of one member costs this many topic visits."""
 
 
 class _Step(NamedTuple):
@@ -61,7 +61,7 @@ class Exchange:
     """Claims that change hands after the free units are assigned as far as possible.
 
     `kept`: per topic, the members that hold at least one claim, at least two, ..; `excess`: members by the number of claims they
-    must give up; `work`: topics to visit before giving up; `units`: partitions of the group.
+    must give up; `work`: topics to visit before it stops; `units`: partitions of the group.
     """
 
     def __init__(self, allocation: Allocation, kept: list[list[int]], excess: ByCount, work: int, units: int) -> None:
@@ -176,7 +176,7 @@ class Exchange:
                 found.beyond[claimed, there] = further
 
     def _topics_of(self, members: int) -> list[int] | None:
-        """Topics of which the members may have units, ascending; None: all, while visits take less time than to make lists."""
+        """Topics of which the members may have units, ascending; None (all) until visits have cost as much as the lists."""
         if self._work > self._lists_below:
             return None
         if not self._topics:

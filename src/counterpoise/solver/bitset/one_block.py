@@ -271,7 +271,7 @@ def _hand_over(problem: Problem, allocation: Allocation, owner: Int32, excess: B
 
 
 def _claims(problem: Problem, owner: Int32, where: Int64) -> list[list[int]]:
-    """Per topic, the set of members with at least one of the partitions `where` (ascending), the set of those with two, .."""
+    """Per topic, the set of members with at least one of the partitions `where` (ascending), with at least two, .."""
     wide = width(problem.n_members)
     held: list[list[int]] = [[] for _ in range(problem.n_topics)]
     until = where.searchsorted(problem.topic_start)

@@ -66,10 +66,10 @@ class Residual:
         return distance
 
     def _levels(self) -> list[int]:
-        """Entries from each node on a shortest path from source to sink to the sink; level[0] is UNREACHED if there is no path.
+        """Per node of a shortest source-sink path, the entries left to the sink; level[0] is UNREACHED if there is no path.
 
-        Breadth first from both ends until the searches meet. The one from the source is next only if its frontier is at most a
-        quarter as large, because some of the nodes that it reaches are dead ends for the blocking flow.
+        Breadth first from both ends until the searches meet. The source side goes next only if its frontier is at most a quarter
+        of the sink's, because some of the nodes that it reaches are dead ends of the blocking flow.
         """
         level, end_of = [UNREACHED] * (len(self.start) - 1), [UNREACHED] * (len(self.start) - 1)
         end_of[0], end_of[-1] = _SOURCE, _SINK
@@ -86,7 +86,7 @@ class Residual:
         return level
 
     def _next_layer(self, frontier: list[int], end_of: list[int], end: int) -> list[int] | None:
-        """Nodes that the search from this end has not reached, one entry from its frontier; None if it meets the other search."""
+        """New nodes one entry from the frontier of the search from this end; None if it meets the other search."""
         start, head, capacity = self.start, self.head, self.capacity
         along, further = self.mate if end == _SINK else range(len(head)), []
         for node in frontier:

@@ -75,7 +75,7 @@ class _Queue:
 
     An entry is one number: the level times the number of members, plus the member. The level is the excess and the slack that the
     member keeps for further partitions, or, for partitions without lag (`idle`), the count per capacity. `placed`: the partitions
-    placed, in order, per topic class. `by_last`: these classes by the lag of the last one, and former places; made when needed.
+    placed, in order, per topic class. `by_last`: sorted pairs (lag of the last one, class), with stale entries; made when needed.
     """
 
     def __init__(self, state: PlanState, counts: CountSlack) -> None:
@@ -166,7 +166,7 @@ def _free_slot(queue: _Queue, unplaced: int) -> tuple[int | None, int]:
     given last (the lightest) is passed on. The path ends with a member whose count may rise. Breadth first, each class once.
     """
     owner, lag, takers, looked = queue.state.owner, queue.state.group.lag, queue.takers, 0
-    if not 0 < len(queue.by_last) <= 2 * len(queue.placed):  # not made yet, or most entries are former places
+    if not 0 < len(queue.by_last) <= 2 * len(queue.placed):  # not made yet, or most entries are stale
         queue.by_last = sorted((lag[some[-1]], number) for number, some in enumerate(queue.placed) if some)
     paths: dict[int, list[int]] = {queue.topic_class[unplaced]: []}
     reached = list(paths)
