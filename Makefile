@@ -15,7 +15,7 @@ PYTEST := $(BIN)/pytest
 SOAK := long
 FUZZ := .fuzz/.ready
 SECONDS_EACH := 60
-RANDOM_GROUPS := 200000
+RANDOM_GROUPS := 20000
 PORT ?= 9092
 RECORDS := 1000000 5000000 20000000
 
@@ -31,7 +31,7 @@ test: lint $(KAFKA) $(OLDEST) ## what every change must pass: lint, types, impor
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 4 --dist loadscope
 
 test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) $(PROMETHEUS) ## all tests, with many times the generated cases, live groups under every fault, a Spark cluster, Connect, catalogs, Prometheus (hours; the seed of a failure is printed)
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST)
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) -n 4 --dist loadscope
 
 test-versions: $(READY) ## the core's tests on Python 3.12 to 3.14 with the newest packages, and on 3.11 with the oldest that are allowed (interpreters from PATH, else from Maven Central)
 	@scripts/test_versions.sh
@@ -42,7 +42,7 @@ fuzz: $(READY) $(FUZZ) ## every reader of text or bytes, driven by coverage from
 soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, under every fault, and the examples for ten minutes each (an hour; SOAK=dev: the part that make test runs)
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=$(SOAK) $(PYTEST) tests/clients -m kafka -n 2
 
-soak-assignors: $(READY) ## every strategy on 200,000 random groups and on the largest that are allowed: all laws (hours; RANDOM_GROUPS=2000: fewer)
+soak-assignors: $(READY) ## every strategy on 20,000 random groups and on the largest that are allowed: all laws (half an hour; RANDOM_GROUPS=200000: more)
 	@$(BIN)/python scripts/soak_assignors.py --groups $(RANDOM_GROUPS)
 
 lint: $(READY) ## style, types, import contracts, spelling, and the file map in ARCHITECTURE.md

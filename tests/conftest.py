@@ -65,7 +65,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ServersOnOne
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _COMMON, max_examples=30)
 settings.register_profile("ci", _COMMON, max_examples=30, derandomize=True)
-settings.register_profile("long", _COMMON, max_examples=5_000)
+settings.register_profile("long", _COMMON, max_examples=1_000)
 settings.load_profile(os.environ.get("COUNTERPOISE_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 
