@@ -26,7 +26,7 @@ _SERVERS = {
     "s3": re.compile(r"\bs3: "),
 }
 """What a test file has in it whose tests need an audit that other files read too, a Spark session, the S3-compatible server."""
-_WITH_AUDITS = ("incremental", "stored")
+_WITH_AUDITS = ("incremental", "tables")
 """Folders whose Spark tests run where the shared audits are, so that two workers with a session have about as much to do."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

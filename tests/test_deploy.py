@@ -23,9 +23,9 @@ from counterpoise.cli.app import app
 from counterpoise.pipeline.findings import RULES
 from counterpoise.pipeline.findings.policy import read_policy
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.tables.catalog import Catalog
 from tests.pipeline.conftest import rows_of
-from tests.pipeline.stored import targets
+from tests.pipeline.tables import targets
 
 DEPLOY = Path(__file__).parents[1] / "examples" / "deploy"
 CAPTURE = Path(__file__).parent / "data" / "recorded" / "kip848"

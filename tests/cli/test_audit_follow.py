@@ -22,7 +22,7 @@ from counterpoise.extras import pip_install
 from counterpoise.pipeline.capture.recorder import Recorder
 from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.source.scope import AuditScope
-from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.tables.catalog import Catalog
 
 SMALL = SHOP.parents[1] / "tests" / "data" / "recorded" / "kip848"
 

@@ -19,7 +19,7 @@ from tests.s3_server import upload
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage.files import list_files
-from counterpoise.pipeline.stored.manifest import load_manifest
+from counterpoise.pipeline.tables.manifest import load_manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from counterpoise.cli.audit_command import _findings_of
 from counterpoise.pipeline.audit import AuditResult
 from counterpoise.pipeline.run import SUMMARY_FORMAT
 from counterpoise.pipeline.storage.files import write_bytes
-from counterpoise.pipeline.stored.manifest import Manifest
+from counterpoise.pipeline.tables.manifest import Manifest
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 

@@ -14,7 +14,7 @@ import pytest
 from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.capture import Capture, read_capture
-from counterpoise.pipeline.stored.tables import dataset
+from counterpoise.pipeline.tables.paths import dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ AS_USERS_HAVE = {
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
 # Clusters, a server of Connect, catalogs, full disks, a week of kills: minutes. In the long profile, or when the file is named.
-_LONG = ["test_cluster.py", "test_machine_faults.py", "test_spark_pages.py", "stored/test_catalogs.py", "capture/test_week.py"]
+_LONG = ["test_cluster.py", "test_machine_faults.py", "test_spark_pages.py", "tables/test_catalogs.py", "capture/test_week.py"]
 collect_ignore = [] if os.environ.get("COUNTERPOISE_PROFILE") == "long" else _LONG
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.keyed import KEYS
+from counterpoise.pipeline.tables.keyed import KEYS
 from tests.pipeline.conftest import rows_of
 from tests.pipeline.incremental.pieces import plain
 

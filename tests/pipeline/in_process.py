@@ -23,8 +23,8 @@ from counterpoise.pipeline.scan.scan import ScanSpec, scan
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.shuffle.blocks import MANIFEST, Block, ClusterTask
 from counterpoise.pipeline.source.capture import CaptureFiles
-from counterpoise.pipeline.stored.tables import day_folder
-from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.tables.paths import day_folder
+from counterpoise.pipeline.tables.transaction import NewFiles
 
 BUCKETS = 8
 

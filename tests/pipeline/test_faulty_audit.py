@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from counterpoise.cli.app import app
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage import files
-from counterpoise.pipeline.stored.manifest import load_manifest
+from counterpoise.pipeline.tables.manifest import load_manifest
 from tests.cli.commands import family
 from tests.faulty_store import Fault, FaultyStore, Kind
 from tests.pipeline.incremental.pieces import comparable_rows

@@ -24,9 +24,9 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.audit import Source, audit
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import join, list_files, read_bytes
-from counterpoise.pipeline.stored.transaction import TableTransaction
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
+from counterpoise.pipeline.tables.transaction import TableTransaction
 from counterpoise.report import write_report
 from tests.pipeline.conftest import Audited, data_frames
 from tests.pipeline.golden import differences, frozen, summed_up

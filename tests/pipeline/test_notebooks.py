@@ -20,7 +20,7 @@ import counterpoise as cp
 from counterpoise.errors import MissingExtraError, OptionError
 from counterpoise.extras import pip_install
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.tables import dataset
+from counterpoise.pipeline.tables.paths import dataset
 from counterpoise.snapshot.html import html_table
 from tests.pipeline.conftest import Audited
 

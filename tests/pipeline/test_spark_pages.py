@@ -1,6 +1,6 @@
 """The commands of docs/cluster.md and docs/catalogs.md, with a local master for the cluster and a metastore for the lake.
 
-test_cluster.py and stored/test_catalogs.py have real ones.
+test_cluster.py and tables/test_catalogs.py have real ones.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from counterpoise.cli.app import app
 from counterpoise.cli.sql_command import connect
 from counterpoise.pipeline.schemas import TABLES
 from tests.pipeline.conftest import Audited
-from tests.pipeline.stored import targets
-from tests.pipeline.stored.targets import Folder
+from tests.pipeline.tables import targets
+from tests.pipeline.tables.targets import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

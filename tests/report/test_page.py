@@ -20,7 +20,7 @@ import pytest
 from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.extras import pip_install
 from counterpoise.pipeline.storage.files import read_bytes
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.transaction import TableTransaction
 from counterpoise.report import audit_output, sections, write_report
 from counterpoise.report.changes import change_words
 from counterpoise.report.detail import detail

@@ -8,7 +8,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.tables.catalog import Catalog
 from counterpoise.report.render import write_report
 
 

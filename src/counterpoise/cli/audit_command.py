@@ -146,7 +146,7 @@ def command(
         need("--bootstrap-server", "follow" if following else "live", "confluent_kafka")
     from counterpoise.pipeline.source.scope import AuditScope, parse_time
     from counterpoise.pipeline.storage.files import join
-    from counterpoise.pipeline.stored.catalog import Catalog
+    from counterpoise.pipeline.tables.catalog import Catalog
     from counterpoise.report.difference import changed_findings
     from counterpoise.report.terminal import print_audit, print_changes
 

@@ -51,7 +51,7 @@ def follow(
     from counterpoise.pipeline.gateway import sigterm_deferred
     from counterpoise.pipeline.session import local_session
     from counterpoise.pipeline.source.capture import read_capture
-    from counterpoise.pipeline.stored.catalog import check_lasting
+    from counterpoise.pipeline.tables.catalog import check_lasting
     from counterpoise.report.render import write_report
 
     check_continued(out)

@@ -117,7 +117,7 @@ def _given(scenario: str | None, audit: str | None, group: str | None, cluster: 
 
 def _rows(audit: str, group: str, cluster: str | None) -> list[dict[str, Any]]:
     need("reading an audit's tables", "report", "pyarrow")
-    from counterpoise.pipeline.stored.tables import rows_of_group
+    from counterpoise.pipeline.tables.paths import rows_of_group
 
     rows: list[dict[str, Any]] = rows_of_group(audit, "group_generations", group, cluster).to_pylist()
     if not rows:

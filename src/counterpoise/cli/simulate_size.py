@@ -11,7 +11,7 @@ import numpy as np
 from counterpoise.cli.render import console, table_of
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.audited_lag import AuditedProduction, audited_production
-from counterpoise.pipeline.stored.tables import rows_of_group
+from counterpoise.pipeline.tables.paths import rows_of_group
 from counterpoise.pipeline.wording import times
 from counterpoise.simulation.backlog import backlog
 

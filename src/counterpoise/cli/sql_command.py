@@ -85,8 +85,8 @@ def connect(out: str) -> duckdb.DuckDBPyConnection:
 
     from counterpoise.pipeline.schemas import TABLES
     from counterpoise.pipeline.storage.files import absolute, exists, join
-    from counterpoise.pipeline.stored.manifest import load_manifest
-    from counterpoise.pipeline.stored.tables import dataset
+    from counterpoise.pipeline.tables.manifest import load_manifest
+    from counterpoise.pipeline.tables.paths import dataset
 
     place = absolute(out)
     if not exists(join(place, "tables")):

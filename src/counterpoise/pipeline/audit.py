@@ -25,11 +25,11 @@ from counterpoise.pipeline.source.capture import Capture, read_capture
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.source.spark_records import check_columns, read_errors
 from counterpoise.pipeline.storage.files import absolute, is_local, join
-from counterpoise.pipeline.stored.anonymous import fingerprint
-from counterpoise.pipeline.stored.catalog import Catalog, check_lasting, check_target
-from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
-from counterpoise.pipeline.stored.tables import dataset
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.anonymous import fingerprint
+from counterpoise.pipeline.tables.catalog import Catalog, check_lasting, check_target
+from counterpoise.pipeline.tables.manifest import Manifest, load_manifest, summary_of
+from counterpoise.pipeline.tables.paths import dataset
+from counterpoise.pipeline.tables.transaction import TableTransaction
 from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import fitted
 

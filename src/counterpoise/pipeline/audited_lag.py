@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.arrays import first_of_runs, last_of_runs
-from counterpoise.pipeline.stored.tables import rows_of_group
+from counterpoise.pipeline.tables.paths import rows_of_group
 
 __all__ = ["AuditedLag", "AuditedProduction", "audited_lag", "audited_production", "audited_source", "group_rows", "newest_rows"]
 

@@ -34,8 +34,8 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, ClusterTask, bucket_count
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.scope import AuditScope
-from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.catalog import Catalog
+from counterpoise.pipeline.tables.transaction import TableTransaction
 from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_records
 
 __all__ = ["ClusterInput", "Engine", "Job"]

@@ -22,13 +22,13 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.storage.files import delete, is_local, list_files, parquet_footers
-from counterpoise.pipeline.stored import store
-from counterpoise.pipeline.stored.anonymous import fingerprint
-from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.compaction import compacted
-from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
-from counterpoise.pipeline.stored.tables import NO_DAY, day_folder
 from counterpoise.pipeline.summary import count_records, data_notes, lag_note, sum_records, summarize
+from counterpoise.pipeline.tables import store
+from counterpoise.pipeline.tables.anonymous import fingerprint
+from counterpoise.pipeline.tables.catalog import Catalog
+from counterpoise.pipeline.tables.compaction import compacted
+from counterpoise.pipeline.tables.keyed import KEYS, RECORDS, stored
+from counterpoise.pipeline.tables.paths import NO_DAY, day_folder
 from counterpoise.pipeline.wording import times
 
 __all__ = ["SUMMARY_FORMAT", "Progress", "Run"]

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage.files import absolute, first_line, join
-from counterpoise.pipeline.stored.manifest import Manifest, load_manifest, summary_of
-from counterpoise.pipeline.stored.tables import dataset
+from counterpoise.pipeline.tables.manifest import Manifest, load_manifest, summary_of
+from counterpoise.pipeline.tables.paths import dataset
 from counterpoise.report.history import GroupHistory, LagNow, LagSeries, Row, by_group, history_of
 from counterpoise.report.ribbons import Ints
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.pipeline.findings.ranking import finding_rows, rank_all
 from counterpoise.pipeline.schemas import ACTION_PARTS, TABLES
-from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.tables.transaction import NewFiles
 from tests.pipeline.findings.test_findings import CASES, healthy
 
 ROWS = [

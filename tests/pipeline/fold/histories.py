@@ -27,7 +27,7 @@ from counterpoise.pipeline.history.fold_state import encode_state
 from counterpoise.pipeline.history.plan_cache import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.scope import Reset
-from counterpoise.pipeline.stored.keyed import KEYS
+from counterpoise.pipeline.tables.keyed import KEYS
 
 __all__ = ["Commit", "Folded", "History", "Sample", "Step", "folded", "histories", "instants_of", "log_ends"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from counterpoise.pipeline.fold.health_state import STATES
-from counterpoise.pipeline.stored.keyed import KEYS
+from counterpoise.pipeline.tables.keyed import KEYS
 from tests.pipeline.fold.histories import GROUPS, PLACES, Commit, Event, Folded, History, Sample, Step, folded
 
 SECOND = 1_000_000

@@ -13,7 +13,7 @@ import pytest
 
 from counterpoise.pipeline.follow.follower import Follow
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.stored.manifest import load_manifest
+from counterpoise.pipeline.tables.manifest import load_manifest
 from tests.pipeline.conftest import Audited
 from tests.pipeline.follow.growing import Growing
 from tests.pipeline.incremental.pieces import comparable_rows, saved_in

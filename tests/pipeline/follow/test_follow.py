@@ -24,8 +24,8 @@ from counterpoise.pipeline.follow.gauges import Gauges
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.capture import read_capture
-from counterpoise.pipeline.stored.manifest import load_manifest
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.manifest import load_manifest
+from counterpoise.pipeline.tables.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.follow.conftest import ONE_PARTITION, Followed, number, reached, running, wait
 from tests.pipeline.follow.growing import Growing

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from counterpoise.pipeline.follow.gauges import Gauges, GroupGauges, MemberLag
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.manifest import Manifest
-from counterpoise.pipeline.stored.tables import day_folder
+from counterpoise.pipeline.tables.manifest import Manifest
+from counterpoise.pipeline.tables.paths import day_folder
 
 CLUSTER = "2026=odd"
 

@@ -12,7 +12,7 @@ from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.storage import files
-from counterpoise.pipeline.stored import transaction
+from counterpoise.pipeline.tables import transaction
 from tests.pipeline.conftest import Audited
 from tests.pipeline.incremental.pieces import cut, ragged, saved_in, until
 

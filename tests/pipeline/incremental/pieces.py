@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from counterpoise.pipeline.incremental.saved import SavedState, load_state
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.manifest import load_manifest
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.manifest import load_manifest
+from counterpoise.pipeline.tables.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
 
 RECORDS, ENDS = "consumer_offsets.parquet", "log_offsets.parquet"

@@ -14,8 +14,8 @@ from counterpoise.pipeline.run import Run
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import parquet_writer
-from counterpoise.pipeline.stored.tables import day_folder
-from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
+from counterpoise.pipeline.tables.paths import day_folder
+from counterpoise.pipeline.tables.transaction import NewFiles, TableTransaction
 
 OLD, NEW = "2026-01-01", "2026-01-02"
 

@@ -24,8 +24,8 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import list_files, read_bytes
-from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.catalog import Catalog
+from counterpoise.pipeline.tables.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.incremental.conftest import ONE_PARTITION
 from tests.pipeline.incremental.pieces import ENDS, RECORDS, comparable_rows, moment_at, rows_by_number

@@ -18,7 +18,7 @@ from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
 from counterpoise.pipeline.shuffle.blocks import COMMITS, MANIFEST, RECORDS, ClusterTask, bucket_of, read_stream
-from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.tables.transaction import NewFiles
 from counterpoise.wire.offsets_topic.keys import group_of
 from counterpoise.wire.offsets_topic.records import decode_record
 

@@ -13,7 +13,7 @@ import pytest
 from counterpoise.pipeline.scan import read
 from counterpoise.pipeline.scan.read import RAW_SCHEMA, newest_of_keys, plain, plan_splits, raw_batches, rows_from
 from counterpoise.pipeline.source.capture import read_capture
-from counterpoise.pipeline.stored.tables import day_folder
+from counterpoise.pipeline.tables.paths import day_folder
 
 RECORDS = "consumer_offsets.parquet"
 

@@ -27,7 +27,7 @@ from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.scope import AuditScope, parse_time
-from counterpoise.pipeline.stored.anonymous import anonymous, fingerprint
+from counterpoise.pipeline.tables.anonymous import anonymous, fingerprint
 from counterpoise.report.render import write_report
 from counterpoise.report.terminal import print_audit
 from counterpoise.wire.offsets_topic.keys import RecordType, RegexKey, encode_key

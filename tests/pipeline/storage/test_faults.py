@@ -28,11 +28,11 @@ from counterpoise.pipeline.storage.files import (
     write_bytes,
 )
 from counterpoise.pipeline.storage.writer_lock import WriterLock
-from counterpoise.pipeline.stored.manifest import load_manifest
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.manifest import load_manifest
+from counterpoise.pipeline.tables.transaction import TableTransaction
 from tests.faulty_store import Fault, FaultyStore, Kind
 from tests.pipeline.capture.test_object_series import opened, rows, seen
-from tests.pipeline.stored.test_transaction import shown, written
+from tests.pipeline.tables.test_transaction import shown, written
 
 KINDS: list[Kind] = ["busy", "slow", "request lost", "answer lost"]
 REFUSED = "out: another audit is writing there"

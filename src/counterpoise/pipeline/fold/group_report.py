@@ -13,7 +13,7 @@ from counterpoise.pipeline.findings.advice import advice, fidelity_note
 from counterpoise.pipeline.predicted_stops import with_stopped_seconds
 from counterpoise.pipeline.records.place import micros
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.anonymous import anonymous
+from counterpoise.pipeline.tables.anonymous import anonymous
 
 __all__ = ["ReportTotals", "report_rows"]
 

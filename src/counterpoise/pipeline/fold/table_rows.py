@@ -24,7 +24,7 @@ from counterpoise.pipeline.history.replay_rows import replay_batch
 from counterpoise.pipeline.records.group_records import error_rows, generation_row, modern_row
 from counterpoise.pipeline.schemas import ACTION_PARTS, TABLES
 from counterpoise.pipeline.shuffle.blocks import ClusterTask
-from counterpoise.pipeline.stored.writers import FileWriter, TableWriter
+from counterpoise.pipeline.tables.writers import FileWriter, TableWriter
 from counterpoise.wire.offsets_topic.keys import group_of
 from counterpoise.wire.offsets_topic.records import decode_record
 

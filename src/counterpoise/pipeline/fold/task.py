@@ -23,7 +23,7 @@ from counterpoise.pipeline.history.plan_cache import Plans
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, ClusterTask, read_stream
-from counterpoise.pipeline.stored.writers import FileWriter
+from counterpoise.pipeline.tables.writers import FileWriter
 
 __all__ = ["STATES", "ClusterFold", "fold"]
 

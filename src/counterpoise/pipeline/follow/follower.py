@@ -18,8 +18,8 @@ from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow.gauges import Gauges
 from counterpoise.pipeline.gateway import jvm_ended
 from counterpoise.pipeline.source.scope import AuditScope
-from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.catalog import Catalog
+from counterpoise.pipeline.tables.transaction import TableTransaction
 
 __all__ = ["Follow", "Status", "cause_of"]
 

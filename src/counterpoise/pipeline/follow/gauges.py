@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.parquet_rows import time_spans
 from counterpoise.pipeline.storage.files import read_columns
-from counterpoise.pipeline.stored.manifest import Manifest
-from counterpoise.pipeline.stored.tables import NO_DAY, cluster_folder, day_folder
+from counterpoise.pipeline.tables.manifest import Manifest
+from counterpoise.pipeline.tables.paths import NO_DAY, cluster_folder, day_folder
 
 __all__ = ["COUNTS", "Gauges", "GroupGauges", "MemberLag"]
 

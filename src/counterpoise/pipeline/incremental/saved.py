@@ -14,8 +14,8 @@ import msgspec
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.storage.files import join, read_bytes, read_if_exists, write_bytes
-from counterpoise.pipeline.stored.manifest import Manifest
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.manifest import Manifest
+from counterpoise.pipeline.tables.transaction import TableTransaction
 
 __all__ = ["START_AGAIN", "ClusterState", "SavedState", "identity_of", "is_continued", "load_state"]
 

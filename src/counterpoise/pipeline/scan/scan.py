@@ -30,7 +30,7 @@ from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.offset_spans import OffsetSpans
 from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, are_commits, plain, rows_from
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, ClusterTask, bucket_of, manifest_block, to_stream
-from counterpoise.pipeline.stored.writers import TableWriter
+from counterpoise.pipeline.tables.writers import TableWriter
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 from counterpoise.wire.offsets_topic.keys import group_of
 

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.tables.transaction import NewFiles
 
 __all__ = [
     "BLOCKS",

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from counterpoise.pipeline.storage.files import absolute, is_local
-from counterpoise.pipeline.stored import catalog, store
-from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, stored
-from counterpoise.pipeline.stored.tables import NO_DAY, by_partition, table_files
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables import catalog, store
+from counterpoise.pipeline.tables.catalog import Catalog
+from counterpoise.pipeline.tables.keyed import KEYS, RECORDS, stored
+from counterpoise.pipeline.tables.paths import NO_DAY, by_partition, table_files
+from counterpoise.pipeline.tables.transaction import TableTransaction
 
 __all__ = ["Folder", "Target", "read", "write"]
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.tables import PARTITIONS
+from counterpoise.pipeline.tables.paths import PARTITIONS
 
 __all__ = ["KEYS", "RECORDS", "check_same", "rows_not_in", "same_row", "stored"]
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage.files import absolute, exists, filesystem_of, first_line, join, list_files
-from counterpoise.pipeline.stored.manifest import Manifest, load_manifest
+from counterpoise.pipeline.tables.manifest import Manifest, load_manifest
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.pipeline.storage.files import parquet_writer, storage_errors
-from counterpoise.pipeline.stored.anonymous import anonymous
-from counterpoise.pipeline.stored.tables import NO_DAY
-from counterpoise.pipeline.stored.transaction import NewFiles
+from counterpoise.pipeline.tables.anonymous import anonymous
+from counterpoise.pipeline.tables.paths import NO_DAY
+from counterpoise.pipeline.tables.transaction import NewFiles
 
 __all__ = ["FileWriter", "TableWriter"]
 

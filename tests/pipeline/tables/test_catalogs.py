@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.manifest import load_manifest
-from counterpoise.pipeline.stored.tables import dataset
+from counterpoise.pipeline.tables.manifest import load_manifest
+from counterpoise.pipeline.tables.paths import dataset
 from tests.java import java_home
 from tests.pipeline.conftest import SHOP
 from tests.pipeline.incremental.pieces import cut, saved_in, until
@@ -33,9 +33,9 @@ PROGRAM = "from counterpoise.cli import main\n\nmain()\n"
 DUMP = """
 import sys
 from pyspark.sql import SparkSession
-from counterpoise.pipeline.stored.catalog import Catalog
+from counterpoise.pipeline.tables.catalog import Catalog
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored.keyed import stored
+from counterpoise.pipeline.tables.keyed import stored
 
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 for name in TABLES:

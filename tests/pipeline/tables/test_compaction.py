@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.storage.files import join, parquet_file, parquet_writer
-from counterpoise.pipeline.stored import compaction
-from counterpoise.pipeline.stored.compaction import MOST_FILES, compacted, files_to_merge, merge_files
-from counterpoise.pipeline.stored.tables import dataset, day_folder
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables import compaction
+from counterpoise.pipeline.tables.compaction import MOST_FILES, compacted, files_to_merge, merge_files
+from counterpoise.pipeline.tables.paths import dataset, day_folder
+from counterpoise.pipeline.tables.transaction import TableTransaction
 
 WHEN = datetime(2026, 11, 22, tzinfo=UTC)
 TABLE, DAY, OTHER = "rebalances", "2026-11-22", "2026-11-23"

@@ -28,8 +28,8 @@ from counterpoise.pipeline.storage.files import (
     write_bytes,
 )
 from counterpoise.pipeline.storage.writer_lock import WriterLock
-from counterpoise.pipeline.stored.manifest import FOLDER, Manifest, load_manifest, manifest_numbers
-from counterpoise.pipeline.stored.tables import day_folder
+from counterpoise.pipeline.tables.manifest import FOLDER, Manifest, load_manifest, manifest_numbers
+from counterpoise.pipeline.tables.paths import day_folder
 
 __all__ = ["NewFiles", "TableTransaction"]
 

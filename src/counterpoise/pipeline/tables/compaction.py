@@ -8,8 +8,8 @@ from itertools import chain
 import pyarrow as pa
 
 from counterpoise.pipeline.storage.files import file_infos, in_row_groups, parquet_file, parquet_writer, storage_errors
-from counterpoise.pipeline.stored.tables import by_partition
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables.paths import by_partition
+from counterpoise.pipeline.tables.transaction import TableTransaction
 
 __all__ = ["MOST_BYTES", "MOST_FILES", "compacted", "files_to_merge", "merge_files"]
 

@@ -26,11 +26,11 @@ from counterpoise.pipeline.storage.files import (
     read_bytes,
     write_bytes,
 )
-from counterpoise.pipeline.stored import manifest as manifests
-from counterpoise.pipeline.stored import transaction as transactions
-from counterpoise.pipeline.stored.manifest import load_manifest
-from counterpoise.pipeline.stored.tables import dataset
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables import manifest as manifests
+from counterpoise.pipeline.tables import transaction as transactions
+from counterpoise.pipeline.tables.manifest import load_manifest
+from counterpoise.pipeline.tables.paths import dataset
+from counterpoise.pipeline.tables.transaction import TableTransaction
 
 TABLE = "rebalances"
 DAYS = ("2026-11-20", "2026-11-21")

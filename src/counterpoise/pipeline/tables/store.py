@@ -23,12 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.schemas import COLUMNS, TABLES
 from counterpoise.pipeline.storage.files import filesystem_of, parquet_file, parquet_writer
-from counterpoise.pipeline.stored import catalog
-from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, rows_not_in, stored
-from counterpoise.pipeline.stored.tables import NO_DAY, by_partition
-from counterpoise.pipeline.stored.transaction import NewFiles, TableTransaction
-from counterpoise.pipeline.stored.writers import TableWriter
+from counterpoise.pipeline.tables import catalog
+from counterpoise.pipeline.tables.catalog import Catalog
+from counterpoise.pipeline.tables.keyed import KEYS, RECORDS, check_same, rows_not_in, stored
+from counterpoise.pipeline.tables.paths import NO_DAY, by_partition
+from counterpoise.pipeline.tables.transaction import NewFiles, TableTransaction
+from counterpoise.pipeline.tables.writers import TableWriter
 
 __all__ = [
     "TableFiles", "TablePartitions", "add_to_catalog", "check", "check_cluster_is_new", "empty_file", "frame", "merge", "written",

@@ -15,8 +15,8 @@ from pyspark.sql.utils import is_remote
 
 from counterpoise.errors import CaptureError, CounterpoiseError, OptionError
 from counterpoise.pipeline.session import configured
-from counterpoise.pipeline.stored.keyed import KEYS, RECORDS, check_same, rows_not_in, same_row, stored
-from counterpoise.pipeline.stored.tables import PARTITIONS
+from counterpoise.pipeline.tables.keyed import KEYS, RECORDS, check_same, rows_not_in, same_row, stored
+from counterpoise.pipeline.tables.paths import PARTITIONS
 
 __all__ = ["Catalog", "add", "can_merge", "check", "check_lasting", "check_target", "merge"]
 

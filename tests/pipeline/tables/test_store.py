@@ -16,14 +16,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.stored import catalog, store
-from counterpoise.pipeline.stored.catalog import Catalog
-from counterpoise.pipeline.stored.keyed import KEYS, stored
-from counterpoise.pipeline.stored.tables import NO_DAY, table_files
-from counterpoise.pipeline.stored.transaction import TableTransaction
+from counterpoise.pipeline.tables import catalog, store
+from counterpoise.pipeline.tables.catalog import Catalog
+from counterpoise.pipeline.tables.keyed import KEYS, stored
+from counterpoise.pipeline.tables.paths import NO_DAY, table_files
+from counterpoise.pipeline.tables.transaction import TableTransaction
 from tests.pipeline.conftest import rows_of
-from tests.pipeline.stored import targets
-from tests.pipeline.stored.targets import Folder, Target
+from tests.pipeline.tables import targets
+from tests.pipeline.tables.targets import Folder, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
