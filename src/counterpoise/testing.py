@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.assignors.strategy import COOPERATIVE, EVERYTHING, Assignor, Strategy
 from counterpoise.errors import OptionError
-from counterpoise.laws.audit import LAWS, audit
+from counterpoise.laws.check_owners import LAWS, check_owners
 from counterpoise.laws.rounds import idempotent, pure, two_rounds
 from counterpoise.laws.violation import Violation
 from counterpoise.model.problem import CONTESTED, UNOWNED, Problem, Racks
@@ -76,7 +76,7 @@ def _violations(strategy: Strategy, problem: Problem, other: Problem, laws: set[
     if found:
         return found
     owner = assign(problem)
-    found = audit(problem, owner, {"valid", "complete", *laws} - {"idempotent"})
+    found = check_owners(problem, owner, {"valid", "complete", *laws} - {"idempotent"})
     if "idempotent" in laws:
         found += idempotent(assign, problem)
     if COOPERATIVE in strategy.protocols:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from counterpoise.clients.leader_side import protocol_to_lead
-from counterpoise.laws import audit
+from counterpoise.laws import check_owners
 from counterpoise.planning.lead import lead_plan
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.joined import JoinMember
@@ -133,5 +133,5 @@ def check_lead(strategy: str, event: dict[str, Any]) -> None:
     read = [decode_subscription(member.metadata) for member in members]
     led = lead_plan(strategy, topics, members, protocol=protocol_to_lead(strategy, read))
     assert led.target_owner.tolist() == event["target"], "planning again gives another target"
-    faults = audit(led.joined.problem, led.target_owner, _LAWS.get(strategy, ["valid", "complete", "balanced", "sticky"]))
+    faults = check_owners(led.joined.problem, led.target_owner, _LAWS.get(strategy, ["valid", "complete", "balanced", "sticky"]))
     assert not faults, [str(fault) for fault in faults]

@@ -13,7 +13,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
-from counterpoise.laws import audit
+from counterpoise.laws import check_owners
 from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.lead import Lead
 from counterpoise.wire.consumer_protocol import decode_assignment, decode_subscription
@@ -159,7 +159,7 @@ class _Group:
     def check_target(self, led: Lead, held: dict[str, set[Any]], given: dict[str, set[Any]], sent: Sequence[bytes]) -> None:
         """Our leader's target obeys the laws, and nothing is withheld without need."""
         laws = _LAWS.get(self.strategy, _OPTIMAL)
-        faults = audit(led.problem, led.target_owner, laws)
+        faults = check_owners(led.problem, led.target_owner, laws)
         assert not faults, f"{[str(each) for each in faults]}; sent {[each.hex() for each in sent]}"
         if not any(held.values()):
             assert sum(map(len, given.values())) == int((led.target_owner != UNOWNED).sum()), (

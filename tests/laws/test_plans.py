@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from counterpoise.errors import OptionError, ProblemError
-from counterpoise.laws import DEFAULT_LAWS, LAWS, audit
-from counterpoise.laws.audit import sticky_first
+from counterpoise.laws import DEFAULT_LAWS, LAWS, check_owners
+from counterpoise.laws.check_owners import sticky_first
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.exchange_graph import classes
 from counterpoise.laws.owners import complete, valid
@@ -146,19 +146,19 @@ def test_audit_reports_the_laws_asked_for() -> None:
     """An unbalanced plan fails `balanced`; asked only for `sticky` it says why that cannot be proven."""
     problem = problem_of([4], [[0, 1]], 2, [0, 0, 0, 0])
     lazy = problem.previous_owner
-    assert [fault.law for fault in audit(problem, lazy)] == ["balanced"]
-    assert [fault.law for fault in audit(problem, lazy, ["sticky"])] == ["sticky"]
-    assert audit(problem, lazy, ["valid", "complete", "sticky-first"]) == []
+    assert [fault.law for fault in check_owners(problem, lazy)] == ["balanced"]
+    assert [fault.law for fault in check_owners(problem, lazy, ["sticky"])] == ["sticky"]
+    assert check_owners(problem, lazy, ["valid", "complete", "sticky-first"]) == []
     broken = planted(lazy, 0, UNOWNED)
-    assert audit(problem, broken, ["valid"]) == []
-    assert [fault.law for fault in audit(problem, broken, ["balanced"])] == ["complete"]
+    assert check_owners(problem, broken, ["valid"]) == []
+    assert [fault.law for fault in check_owners(problem, broken, ["balanced"])] == ["complete"]
 
 
 def test_audit_knows_its_laws() -> None:
     """An unknown name is an error that lists the laws."""
     assert set(DEFAULT_LAWS) < set(LAWS)
     with pytest.raises(OptionError, match="'fast' is no law; there are: valid, complete, balanced"):
-        audit(problem_of([1], [[0]], 1), np.zeros(1, np.int32), ["fast"])
+        check_owners(problem_of([1], [[0]], 1), np.zeros(1, np.int32), ["fast"])
 
 
 def test_optimal_plans_of_random_groups_pass_the_audit_and_others_do_not() -> None:
@@ -167,6 +167,6 @@ def test_optimal_plans_of_random_groups_pass_the_audit_and_others_do_not() -> No
         rng = np.random.default_rng([seed, 5])
         problem = random_problem(rng, max_members=6, max_topics=5, max_partitions=6)
         best = optimum(problem)
-        assert audit(problem, best) == []
+        assert check_owners(problem, best) == []
         other = feasible_owner(problem, rng)
-        assert (audit(problem, other) == []) == (score(problem, other) == score(problem, best))
+        assert (check_owners(problem, other) == []) == (score(problem, other) == score(problem, best))

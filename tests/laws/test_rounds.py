@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from counterpoise.assignors import assignor, strategies
 from counterpoise.laws import certify
-from counterpoise.laws.audit import sticky_first
+from counterpoise.laws.check_owners import sticky_first
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.rounds import idempotent, pure, same_target, two_rounds
 from counterpoise.laws.violation import Violation

@@ -35,7 +35,7 @@ FIELDS = ("topic_start", "subscriber_start", "subscriber", "previous_owner", "ho
 TABLES = ("model.assemble.DENSE_CELLS", "model.claims.DENSE_CELLS", "solver.claims.DENSE_CELLS")
 PURE = (
     "solver.engine.prepare",  # and the plans of what it returns
-    *("laws.audit.certify", "planning.assign.certify"),
+    *("laws.check_owners.certify", "planning.assign.certify"),
     *("laws.verify.lag_report", "laws.lag_law.lag_report", "planning.assign.lag_report"),
 )
 """Pure functions, which `computed_once` calls once with equal arguments."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from counterpoise.laws.audit import DEFAULT_LAWS
+from counterpoise.laws.check_owners import DEFAULT_LAWS
 from counterpoise.model.problem import Problem
 
 __all__ = ["counts_compared", "promised"]

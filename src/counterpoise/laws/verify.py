@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from counterpoise.laws.audit import audit, chosen
+from counterpoise.laws.check_owners import check_owners, chosen
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.laws.lag_law import carried_lag, count_band, lag
@@ -81,7 +81,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     if faults:
         return faults
     figures, rounds = wanted & {"counts", "lag"}, wanted & {"withheld", "added-and-revoked"}
-    found = audit(problem, target, (wanted - figures) | ({"valid", "complete"} if figures else set()), words=words)
+    found = check_owners(problem, target, (wanted - figures) | ({"valid", "complete"} if figures else set()), words=words)
     broken = {fault.law for fault in found}
     if whole is None:
         found = [_withheld_perhaps(problem, target, fault) for fault in found]

@@ -1,4 +1,4 @@
-"""audit: checks one plan against the laws that the caller names, over integer arrays."""
+"""check_owners: checks one plan against the laws that the caller names, over integer arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.problem import Int32, Problem
 
-__all__ = ["DEFAULT_LAWS", "LAWS", "audit", "chosen", "sticky_first"]
+__all__ = ["DEFAULT_LAWS", "LAWS", "check_owners", "chosen", "sticky_first"]
 
 LAWS = {
     "valid": "the owner of a partition is a member that subscribes to its topic",
@@ -43,7 +43,7 @@ def chosen(laws: Iterable[str] | None) -> frozenset[str]:
     return wanted
 
 
-def audit(
+def check_owners(
     problem: Problem,
     owner: Int32,  # int32[P]: the target owners, from anywhere
     # Names from `LAWS`; default `DEFAULT_LAWS`. The two cooperative ones need what a round hands out: only `verify` checks them.
