@@ -59,7 +59,7 @@ def audited_in_process(
     monkeypatch.setattr(task, "Bucket", _bucket(counted, saved=saved))
     work = out / "work"
     work.mkdir(parents=True)
-    ends = samples_of(files, lambda: str(work / "ends.bin"))
+    ends = samples_of(files, str(work / "ends.bin"))
     splits, _ = plan_splits({"default": files.records}, 2, {})
     names = NewFiles(str(work), 1)
     of_cluster = ClusterTask("default", names, 0, BUCKETS)

@@ -239,7 +239,7 @@ def ends(folder: Path, *rows: tuple[int, float, int], topics: str = "tt", start:
         "sampled_at": stamps,
     }
     pq.write_table(pa.table(columns), folder / "ends.parquet")
-    return laid_out(CaptureFiles((), (str(folder / "ends.parquet"),)), lambda: str(folder / "ends.bin"))
+    return laid_out(CaptureFiles((), (str(folder / "ends.parquet"),)), str(folder / "ends.bin"))
 
 
 def partitions_of(told: pa.Table, life: list[dict[str, Any]]) -> PartitionStates:

@@ -93,7 +93,7 @@ class Run:
     def _input(self, name: str, source: Capture, scratch: Path) -> ClusterInput:
         if self._update is not None:
             return self._update.input(name, scratch)
-        samples = samples_of(source.files, (scratch / f"ends-{uuid4().hex}.bin").__str__, self._job.scope.window)
+        samples = samples_of(source.files, str(scratch / f"ends-{uuid4().hex}.bin"), self._job.scope.window)
         return ClusterInput(source.files.records, samples)
 
     def _stages(self, engine: Engine) -> None:

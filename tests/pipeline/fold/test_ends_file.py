@@ -134,7 +134,7 @@ def told(lives: LogEnds) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
 
 
 def added(before: EndsFile, files: list[str], after: int | None, folder: Path) -> EndsFile:
-    return with_samples(before, NewSamples(files, after), lambda: str(folder / f"{uuid4().hex}.bin"))
+    return with_samples(before, NewSamples(files, after), str(folder / f"{uuid4().hex}.bin"))
 
 
 def again(once: pa.Table) -> tuple[pa.Table, list[int]]:
@@ -182,7 +182,7 @@ def test_topics_that_are_all_made_anew_are_not_searched_for_in_all_logs(tmp_path
             for topic in range(topics)
         ]
         new = NewSamples([put(pa.Table.from_pylist(rows, SCHEMA), tmp_path / str(topics))])
-        return lines_of(lambda: with_samples(EndsFile.empty(), new, lambda: str(tmp_path / f"{uuid4().hex}.bin")))
+        return lines_of(lambda: with_samples(EndsFile.empty(), new, str(tmp_path / f"{uuid4().hex}.bin")))
 
     assert work(200) < 5 * work(50)
     few, many = ((ends_of(n), [(at, 1) for at in range(n)]) for n in (50, 200))

@@ -39,7 +39,7 @@ def sampled(samples: Mapping[int, Mapping[Partition, int]], folder: Path) -> End
     file = folder / "log_offsets.parquet"
     taken = [Sample(at, {}, dict.fromkeys(ends, 0), dict(ends), []) for at, ends in samples.items()]
     pq.write_table(pa.Table.from_batches(map(sample_batch, taken)), file)
-    return with_samples(EndsFile.empty(), NewSamples([str(file)]), lambda: str(folder / "ends.bin"))
+    return with_samples(EndsFile.empty(), NewSamples([str(file)]), str(folder / "ends.bin"))
 
 
 @pytest.mark.parametrize(

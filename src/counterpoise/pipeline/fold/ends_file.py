@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -122,12 +122,12 @@ class EndsFile:
 
 def samples_of(
     files: CaptureFiles,
-    new_file: Callable[[], str],
+    new_file: str,
     window: Window = (None, None),
     previous: EndsFile | None = None,
     previous_until: int | None = None,
 ) -> EndsFile:
-    """All samples of a capture, in a file on this machine; `new_file` returns the path of a new file.
+    """All samples of a capture, in a file on this machine, `new_file` if a new one is needed.
 
     Samples outside `window` are skipped. `previous`: the index of the previous update, with samples up to `previous_until`
     (microseconds). Later samples are appended as in `with_samples`.
@@ -141,10 +141,10 @@ def samples_of(
     return with_samples(previous, NewSamples(files.ends, max(first, default=None), until), new_file)
 
 
-def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str]) -> EndsFile:
+def with_samples(before: EndsFile, new: NewSamples, new_file: str) -> EndsFile:
     """`before` with new samples, which are all later.
 
-    New rows are written to the reserved rows of its file, or all rows to a new file, `new_file()`, if these are too few.
+    New rows are written to the reserved rows of its file, or all rows to `new_file`, if these are too few.
     """
     work = _SampleWriter(before, new, new_file)
     for table in new.tables():
@@ -155,11 +155,11 @@ def with_samples(before: EndsFile, new: NewSamples, new_file: Callable[[], str])
 class _SampleWriter:
     """Appends the samples `new` to the rows of their logs.
 
-    `new_file` returns the path of a new file, which is created if there is not enough room. Samples before `new.oldest` may be
-    dropped, because the capture has dropped them.
+    `new_file` is created if there is not enough room. Samples before `new.oldest` may be dropped, because the capture has
+    dropped them.
     """
 
-    def __init__(self, before: EndsFile, new: NewSamples, new_file: Callable[[], str]) -> None:
+    def __init__(self, before: EndsFile, new: NewSamples, new_file: str) -> None:
         self._number = {log: at for at, log in enumerate(before.logs)}
         number = np.array([self._number.setdefault(log, len(self._number)) for log in new.logs], np.int64)
         grown = np.zeros(len(self._number), np.int64)
@@ -167,7 +167,7 @@ class _SampleWriter:
         first, count, room = (widened(column, len(grown)) for column in (before.first, before.count, before.room))
         now = replace(before, logs=tuple(self._number), first=first, count=count, room=room)
         if (now.count + grown > now.room).any():
-            now = _larger_file(now, grown, Path(new_file()), new.oldest)
+            now = _larger_file(now, grown, Path(new_file), new.oldest)
         self._now, self._base, self._count = now, now.count, now.count.copy()
         self._mixed: set[int] = set()
         self._rows: Any = np.memmap(now.file, np.int64, "r+").reshape(-1, _WIDTH) if now.file else now.rows()

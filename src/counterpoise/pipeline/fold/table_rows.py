@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,8 +57,8 @@ class TableRows(ExitStack):
         at_end = writer("group_report", end, salt=None), writer("changes", end)
         self._whole = {one.table: one for one in (*records, *at_end)}
         self._final, self._provisional = (_writers_of_revised(writer) for _ in range(2))
-        self._findings = self.enter_context(FileWriter(partial(files.state_file, "findings"), TABLES["findings"]))
-        self._parts = self.enter_context(FileWriter(partial(files.state_file, "actions"), ACTION_PARTS))
+        self._findings = self.enter_context(FileWriter(files.state_file("findings"), TABLES["findings"]))
+        self._parts = self.enter_context(FileWriter(files.state_file("actions"), ACTION_PARTS))
         self._totals, self._replays, self._metrics = ReportTotals(), list[Replay](), list[pa.RecordBatch]()
         self._groups: list[Row] = []
         self._weight = 0

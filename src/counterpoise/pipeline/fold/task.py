@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -64,7 +63,7 @@ class _Task(ExitStack):
         self._cluster, self._plans = cluster, plans
         self._ends = mapped_log_ends(EndsFile.load(cluster.ends))
         self._rows = self.enter_context(TableRows(cluster.task, cluster.end, cluster.policy))
-        self._states = self.enter_context(FileWriter(partial(cluster.task.files.state_file, "states"), STATES))
+        self._states = self.enter_context(FileWriter(cluster.task.files.state_file("states"), STATES))
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._strategies: list[StrategyFigures] = []
         self._unnamed: set[str] = set()

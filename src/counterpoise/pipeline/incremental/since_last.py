@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -74,11 +73,7 @@ class Update:
         """
         last, work, source = self._last[name], self._transaction, self._captures[name]
         before = None if last.ends is None else EndsFile.load(work.place_of(last.ends), work.place_of(last.samples))
-        new_file = (
-            partial(work.new_files.state_file, "ends", "bin")
-            if is_local(work.state)
-            else (scratch / f"ends-{uuid4().hex}.bin").__str__
-        )
+        new_file = work.new_files.state_file("ends", "bin") if is_local(work.state) else str(scratch / f"ends-{uuid4().hex}.bin")
         now = self.clusters[name].files
         changed = (file for file in source.files.records if last.files.get(file) != now[file])
         ends = samples_of(source.files, new_file, self._scope.window, before, last.watermark)

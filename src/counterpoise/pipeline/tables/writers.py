@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Self
@@ -30,32 +30,32 @@ _BATCH_BYTES = 1 << 20
 
 
 class FileWriter:
-    """A writer of one file, which is created with the first row.
+    """A writer of one file, which is created with the first row; `options` are those of `pyarrow.parquet.ParquetWriter`."""
 
-    `name` returns the name of a new file; `options` are those of `pyarrow.parquet.ParquetWriter`.
-    """
-
-    def __init__(self, name: Callable[[], str], schema: pa.Schema, **options: Any) -> None:
-        self._name, self._schema, self._options = name, schema, options
+    def __init__(self, place: str, schema: pa.Schema, **options: Any) -> None:
+        self._place, self._schema, self._options = place, schema, options
         self._writer: pq.ParquetWriter | None = None
-        self.file: str | None = None  # its path or URI; None: there are no rows yet
+
+    @property
+    def file(self) -> str | None:
+        """Its path or URI; None: there are no rows yet."""
+        return None if self._writer is None else self._place
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._writer is not None and self.file is not None:
-            with storage_errors(self.file):
+        if self._writer is not None:
+            with storage_errors(self._place):
                 self._writer.close()
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Write the columns of the schema as a row group."""
         if not rows.num_rows:
             return
-        if self._writer is None or self.file is None:
-            self.file = self._name()
-            self._writer = parquet_writer(self.file, self._schema, store_schema=False, **self._options)
-        with storage_errors(self.file):
+        if self._writer is None:
+            self._writer = parquet_writer(self._place, self._schema, store_schema=False, **self._options)
+        with storage_errors(self._place):
             self._writer.write_table(pa.table([rows[name] for name in self._schema.names], schema=self._schema))
 
 
@@ -139,7 +139,7 @@ class TableWriter(ExitStack):
             days = [int(day[0])] if (day == day[0]).all() else np.unique(day).tolist()
             for number in days:
                 if number not in self._days:
-                    writer = FileWriter(partial(self._name, _date(number)), self._schema, **self._options)
+                    writer = FileWriter(self._name(_date(number)), self._schema, **self._options)
                     self._days[number] = self.enter_context(writer)
                 self._days[number].write(rows if len(days) == 1 else rows.take(pa.array(np.flatnonzero(day == number))))
 
