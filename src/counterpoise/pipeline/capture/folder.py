@@ -34,6 +34,8 @@ __all__ = [
 CANNOT_WRITE = (OSError, StorageError)
 """Errors of a disk that is full or a store that is unreachable, for which a following recording waits."""
 
+_HIDDEN = ".counterpoise"
+"""The folder of the writer lock and, on a disk, of the files behind the links."""
 _LACKS = {
     "segments": "made from segment files: what compaction had removed is missing",
     "dump": "complete=false: made from the text of kafka-dump-log: what compaction had removed is missing",
@@ -58,9 +60,8 @@ class CaptureFolder:
     def __init__(self, out: str | Path) -> None:
         self.out = absolute(out)
         wait = "stop it" if is_local(self.out) else "stop it (if it was killed, wait a minute)"
-        store = join(self.out, ".counterpoise")
         refused = f"{out}: another capture is writing there; {wait}, or give another folder"
-        self._lock = WriterLock(store if is_local(self.out) else join(store, "lock"), refused)
+        self._lock = WriterLock(join(self.out, _HIDDEN), refused)
         self._lock.acquire()
         try:
             self.records = self._series("consumer_offsets.parquet", ARROW, "timestamp")
@@ -72,7 +73,7 @@ class CaptureFolder:
 
     def _series(self, name: str, schema: pa.Schema, time_column: str) -> Series:
         if is_local(self.out):
-            return DiskSeries(Path(self.out) / name, Path(self.out) / ".counterpoise", schema, time_column)
+            return DiskSeries(Path(self.out) / name, Path(self.out) / _HIDDEN, schema, time_column)
         return ObjectSeries(join(self.out, name), schema, time_column, self._lock.check)
 
     @contextmanager

@@ -29,10 +29,10 @@ _REFRESH_S = 15.0
 
 
 class WriterLock:
-    """A lock file in a folder, created if missing; or lock objects in a folder of an object store that must hold nothing else."""
+    """The lock ``lock`` in a folder: a file, created if missing; on an object store a folder of lock objects."""
 
     def __init__(self, folder: str, refused: str) -> None:
-        self._folder, self._refused = absolute(folder), refused
+        self._place, self._refused = join(absolute(folder), "lock"), refused
         self._name, self._number = uuid4().hex, 0
         self._guard = threading.Lock()
         self._done = threading.Event()
@@ -55,7 +55,7 @@ class WriterLock:
         """
         if not self._acquired():
             # An OSError as the cause says that starting again may help: on a store the lock of a dead writer expires.
-            raise CaptureError(self._refused) from None if is_local(self._folder) else BlockingIOError(self._refused)
+            raise CaptureError(self._refused) from None if is_local(self._place) else BlockingIOError(self._refused)
         self._done.clear()
         if self._file is None:
             threading.Thread(target=self._refresh, daemon=True).start()
@@ -78,16 +78,16 @@ class WriterLock:
                 self._file.close()
                 self._file = None
             else:  # also an object whose PUT seemed to fail because the answer was lost
-                for name in file_infos(self._folder):
-                    if name.startswith(join(self._folder, self._name)):
+                for name in file_infos(self._place):
+                    if name.startswith(join(self._place, self._name)):
                         delete(name)
 
     @property
     def _object(self) -> str:
-        return join(self._folder, f"{self._name}-{self._number:06d}")
+        return join(self._place, f"{self._name}-{self._number:06d}")
 
     def _acquired(self) -> bool:
-        if is_local(self._folder):
+        if is_local(self._place):
             return self._locked()
         alone = False
         try:
@@ -99,9 +99,10 @@ class WriterLock:
         return alone
 
     def _locked(self) -> bool:
-        with storage_errors(self._folder):
-            Path(self._folder).mkdir(parents=True, exist_ok=True)
-            file = (Path(self._folder) / "lock").open("w")
+        folder = Path(self._place).parent
+        with storage_errors(str(folder)):
+            folder.mkdir(parents=True, exist_ok=True)
+            file = Path(self._place).open("w")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -109,14 +110,14 @@ class WriterLock:
                 if error.errno in (EAGAIN, EACCES):  # NFS reports a held lock as the latter
                     return False
                 reason = error.strerror or error
-                raise CaptureError(f"{self._folder}: no lock ({reason}); give a folder whose file system has locks") from None
+                raise CaptureError(f"{folder}: no lock ({reason}); give a folder whose file system has locks") from None
         self._file = file
         return True
 
     def _alone(self) -> bool:
         """Whether there is no other live object; deletes objects of dead writers. Called after the own object was put."""
-        objects = {name: info.mtime_ns for name, info in file_infos(self._folder).items() if not info.base_name.startswith(".")}
-        mine = join(self._folder, self._name)
+        objects = {name: info.mtime_ns for name, info in file_infos(self._place).items() if not info.base_name.startswith(".")}
+        mine = join(self._place, self._name)
         others = {name: at for name, at in objects.items() if not name.startswith(mine)}
         oldest = objects.get(self._object, 0) - DEAD_S * 1e9
         if self._object not in objects or any(at > oldest for at in others.values()):
@@ -130,9 +131,9 @@ class WriterLock:
 
         Other writers' objects are ignored: those writers see one of ours and give up.
         """
-        last, following = self._object, join(self._folder, f"{self._name}-{self._number + 1:06d}")
+        last, following = self._object, join(self._place, f"{self._name}-{self._number + 1:06d}")
         write_bytes(following, b"")
-        held = {last, following} <= file_infos(self._folder).keys()
+        held = {last, following} <= file_infos(self._place).keys()
         self._number += 1  # Not before: after a failed request the next call renews the same object.
         if not held:
             self._done.set()

@@ -76,8 +76,7 @@ class TableTransaction:
         self.state = f"{parent}/.{name}-state" if private else join(self.out, _STATE)
         wait = "wait for it" if is_local(self.out) else "wait for it (a minute if it was killed)"
         refused = f"{out}: another audit is writing there; {wait}, or give another --out"
-        place = join(self.out, FOLDER)
-        self.lock = WriterLock(place if is_local(self.out) else join(place, "lock"), refused)
+        self.lock = WriterLock(join(self.out, FOLDER), refused)
         self.manifest = Manifest(self.out)  # the valid one, while the transaction is open
         self._unanswered = False
         self._writer = uuid4().hex[:8]
