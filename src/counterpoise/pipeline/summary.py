@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from counterpoise._version import __version__
+from counterpoise.pipeline.capture.columns import ENDS_FILE
 from counterpoise.pipeline.findings.finding import weight_of
 from counterpoise.pipeline.fold.strategy_figures import run_figures, sum_runs
 from counterpoise.pipeline.records.place import moment_of
-from counterpoise.pipeline.source.capture import ENDS_FILE
 
 __all__ = ["MOST_FINDINGS", "MOST_GROUPS", "count_records", "data_notes", "iso", "lag_note", "sum_records", "summarize"]
 

@@ -1,4 +1,4 @@
-"""Arrow schemas of records and of samples of log ends, and the name of the offsets topic; without a client library."""
+"""The files of a capture: their names, the Arrow schemas of the two tables, and the name of the offsets topic. No client library."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["ARROW", "OFFSETS_TOPIC", "SAMPLES", "Row", "in_batches"]
+__all__ = [
+    "ABORTED_FILE", "ABOUT_FILE", "ARROW", "ENDS_FILE", "OFFSETS_TOPIC", "RECORDS_FILE", "SAMPLES", "TOPICS_FILE",
+    "Row", "in_batches",
+]  # fmt: skip
 
 OFFSETS_TOPIC = "__consumer_offsets"
+RECORDS_FILE, ENDS_FILE = "consumer_offsets.parquet", "log_offsets.parquet"
+TOPICS_FILE, ABORTED_FILE, ABOUT_FILE = "topics.json", "aborted_offsets.json", "capture.json"
 _UTC = pa.timestamp("us", "UTC")
 ARROW = pa.schema(
     [
@@ -27,7 +32,7 @@ ARROW = pa.schema(
 SAMPLES = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), ("log_start", pa.int64()), ("log_end", pa.int64()), ("sampled_at", _UTC)]
 )
-"""The columns of ``log_offsets.parquet``."""
+"""The columns of `ENDS_FILE`."""
 _ROWS = 65_536
 _LATEST_MS = (2**63 - 1) // 1000
 Row = tuple[int, int, int, int, bytes | None, bytes | None]

@@ -13,7 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError, StorageError
-from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC, SAMPLES
+from counterpoise.pipeline.capture.columns import (
+    ABORTED_FILE,
+    ABOUT_FILE,
+    ARROW,
+    ENDS_FILE,
+    OFFSETS_TOPIC,
+    RECORDS_FILE,
+    SAMPLES,
+)
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.object_series import ObjectSeries
 from counterpoise.pipeline.capture.series import Series
@@ -64,8 +72,8 @@ class CaptureFolder:
         self._lock = WriterLock(join(self.out, _HIDDEN), refused)
         self._lock.acquire()
         try:
-            self.records = self._series("consumer_offsets.parquet", ARROW, "timestamp")
-            self.samples = self._series("log_offsets.parquet", SAMPLES, "sampled_at")
+            self.records = self._series(RECORDS_FILE, ARROW, "timestamp")
+            self.samples = self._series(ENDS_FILE, SAMPLES, "sampled_at")
             self.about: dict[str, Any] = self._read_about()
         except BaseException:
             self._lock.release()
@@ -94,7 +102,7 @@ class CaptureFolder:
     def update_about(self, **facts: Any) -> None:
         """Update ``capture.json``, which describes the recording and what it lacks."""
         self.about.update(facts)
-        self.write_json("capture.json", self.about)
+        self.write_json(ABOUT_FILE, self.about)
 
     def write_json(self, name: str, content: Mapping[str, Any] | list[Any]) -> None:
         """Replace one JSON file as a whole."""
@@ -124,7 +132,7 @@ class CaptureFolder:
         return total
 
     def _read_about(self) -> dict[str, Any]:
-        file = join(self.out, "capture.json")
+        file = join(self.out, ABOUT_FILE)
         text = read_if_exists(file)
         if text is None:
             return {}
@@ -187,7 +195,7 @@ def capture_backup(
             raise CaptureError(f"{out}: holds a capture already; give a new folder")
         folder.records.append(batches, {})
         facts = {"topic": OFFSETS_TOPIC, "source": source, "isolation": "read_committed", **about(), **asdict(counts)}
-        folder.write_json("aborted_offsets.json", [])
+        folder.write_json(ABORTED_FILE, [])
         folder.update_about(format=1, **facts)
 
 
@@ -206,7 +214,7 @@ def missing_of(folder: str | Path | None) -> Missing:
 
     A folder without ``capture.json`` lacks nothing; a damaged file is a note.
     """
-    text = None if folder is None else read_if_exists(join(str(folder), "capture.json"))
+    text = None if folder is None else read_if_exists(join(str(folder), ABOUT_FILE))
     if text is None:
         return Missing()
     try:

@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 from counterpoise.errors import CaptureError, SourceError
-from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC, in_batches
+from counterpoise.pipeline.capture.columns import ABORTED_FILE, OFFSETS_TOPIC, in_batches
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.group_poll import is_hidden, nothing_visible, poll_groups, unconfirmed
 from counterpoise.pipeline.capture.polled_records import PolledHistory
@@ -70,7 +70,7 @@ class Poller(Recording):
         self._without_id: set[str] = set()  # topics that samples lack, as without the right to describe them
         facts = {"format": 1, "topic": OFFSETS_TOPIC, "source": "poll", "cluster_id": cluster_id, "complete": False}
         folder.update_about(**facts, started_at=about.get("started_at", time.time()), hidden=[])
-        folder.write_json("aborted_offsets.json", [])
+        folder.write_json(ABORTED_FILE, [])
         self._add_sample(folder, sample(self._cluster))
 
     def _poll(self, folder: CaptureFolder, *, patient: bool) -> None:

@@ -14,7 +14,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from counterpoise.errors import CaptureError, SourceError
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, check_leaders, source_error
+from counterpoise.pipeline.capture.cluster import check_leaders, source_error
+from counterpoise.pipeline.capture.columns import ABORTED_FILE, OFFSETS_TOPIC
 from counterpoise.pipeline.capture.fetch import PATIENCE_S, TRANSIENT, open_consumer, split_events, to_batch
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.positions import from_json, to_json
@@ -124,7 +125,7 @@ class Recorder(Recording):
         elif folder.about.get("isolation") != self._isolation:
             raise CaptureError(f"{self._out}: was recorded {folder.about['isolation']}; give the same isolation level")
         if self._isolation == "read_committed":
-            folder.write_json("aborted_offsets.json", [])
+            folder.write_json(ABORTED_FILE, [])
         self._add_sample(folder, now)
         return now
 

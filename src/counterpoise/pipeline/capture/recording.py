@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.pipeline.capture.cluster import Cluster
+from counterpoise.pipeline.capture.columns import TOPICS_FILE
 from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, reason_of
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
 from counterpoise.pipeline.capture.settings import Settings
@@ -77,7 +78,7 @@ class Recording(ABC):
 
     def _write_sample(self, folder: CaptureFolder, taken: Sample, **facts: Any) -> None:
         folder.samples.append([sample_batch(taken)], {})
-        folder.write_json("topics.json", taken.topics)
+        folder.write_json(TOPICS_FILE, taken.topics)
         folder.update_about(**{"sampled_at": taken.at, "hidden": self.status.hidden, **facts})
 
     def _write(self, folder: CaptureFolder, *, patient: bool) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from counterpoise.errors import CaptureError, SnapshotError
 from counterpoise.pipeline.capture.backup.dump_folder import folder_of
+from counterpoise.pipeline.capture.columns import ABORTED_FILE, ENDS_FILE, RECORDS_FILE, TOPICS_FILE
 from counterpoise.pipeline.capture.folder import missing_of
 from counterpoise.pipeline.fold.new_samples import unusable_samples
 from counterpoise.pipeline.source.checks import KAFKA, check_table, parquet_files
@@ -22,10 +23,7 @@ from counterpoise.snapshot.json_text import decoded, fitted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ENDS_FILE", "RECORDS_FILE", "Capture", "CaptureFiles", "read_capture", "records_path"]
-
-RECORDS_FILE = "consumer_offsets.parquet"
-ENDS_FILE, TOPICS_FILE, ABORTED_FILE = "log_offsets.parquet", "topics.json", "aborted_offsets.json"
+__all__ = ["Capture", "CaptureFiles", "read_capture", "records_path"]
 
 T = TypeVar("T")
 _Partition = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]

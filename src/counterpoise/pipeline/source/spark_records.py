@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
-from counterpoise.pipeline.source.capture import RECORDS_FILE
+from counterpoise.pipeline.capture.columns import RECORDS_FILE
 from counterpoise.pipeline.source.checks import KAFKA, check_columns_present
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES
 

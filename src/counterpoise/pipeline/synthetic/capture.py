@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from counterpoise.errors import OptionError
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.capture.columns import ARROW, OFFSETS_TOPIC, SAMPLES
+from counterpoise.pipeline.capture.columns import (
+    ABORTED_FILE,
+    ARROW,
+    ENDS_FILE,
+    OFFSETS_TOPIC,
+    RECORDS_FILE,
+    SAMPLES,
+    TOPICS_FILE,
+)
 from counterpoise.pipeline.storage.files import absolute, join, list_folder, parquet_writer, storage_errors, write_bytes
 from counterpoise.pipeline.synthetic.commits import Commits, Spans, spans
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan, draw_groups, draw_topics
@@ -70,10 +78,10 @@ def write_capture(
         planted.append(_planted(plan, steps))
     records.sort(key=lambda record: record[0])
     commits = Commits(fleet, topics, plans)
-    written = _write_records(join(place, "consumer_offsets.parquet"), fleet, plans, records, commits, timelines, progress)
-    _write_log_ends(join(place, "log_offsets.parquet"), fleet, topics)
+    written = _write_records(join(place, RECORDS_FILE), fleet, plans, records, commits, timelines, progress)
+    _write_log_ends(join(place, ENDS_FILE), fleet, topics)
     about = {one.name: {"internal": False, "partitions": one.partitions, "topic_id": uuid_text(one.topic_id)} for one in topics}
-    texts = {"topics.json": json.dumps(about, indent=1) + "\n", "aborted_offsets.json": "[]\n"}
+    texts = {TOPICS_FILE: json.dumps(about, indent=1) + "\n", ABORTED_FILE: "[]\n"}
     for name, text in {**texts, "planted.json": json.dumps({"groups": planted}, indent=1) + "\n"}.items():
         write_bytes(join(place, name), text.encode())
     return Written(written[0], written[1], sum(plan.rebalances for plan in plans), len(plans))
