@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from counterpoise.pipeline.findings.finding import SEVERITIES
 from counterpoise.pipeline.fold.health_state import STATES
 from counterpoise.report.findings import status
 from counterpoise.report.history import LagNow, Row
-from counterpoise.report.overview import SEVERITIES, running
+from counterpoise.report.overview import running
 from counterpoise.report.ribbons import Ints
 from counterpoise.report.words import UNKNOWN, count, duration, number, percent, phrase, rounded, slug, visible
 

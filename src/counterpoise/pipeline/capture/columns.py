@@ -1,4 +1,4 @@
-"""The files of a capture: their names, the Arrow schemas of the two tables, and the name of the offsets topic. No client library."""
+"""The files of a capture: their names, and the Arrow schemas of the two tables; and the name of the offsets topic."""
 
 from __future__ import annotations
 

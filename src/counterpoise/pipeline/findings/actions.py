@@ -23,7 +23,7 @@ from counterpoise.pipeline.findings.advice import (
     setting_lines,
     suggested_strategy,
 )
-from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
+from counterpoise.pipeline.findings.finding import SEVERITIES, Finding, Row
 from counterpoise.pipeline.findings.rebalancing import SETTINGS, may_be_static, some_may_be_static, static_lines
 from counterpoise.pipeline.findings.without_members import deletion
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
@@ -82,7 +82,6 @@ _AMOUNTS = {
 }
 """Kind -> the numbers of its findings whose sum is the amount, and what is counted."""
 _SAVED = ("saved_seconds", "estimated_seconds", "saved_moves", "saved_rebalances", "restarts")
-_SEVERITIES = (CRITICAL, WARNING, NOTICE)
 _NAMED, _MUCH = 3, 0.01
 """Strategies that a title names; the share of the stopped seconds from which on an action is ranked by seconds."""
 _OWN = "their library's own version"
@@ -124,7 +123,7 @@ def parts_of(row: Row, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
             "target": target,
             "now": row["protocol"] or "",
             "by_broker": by_broker(row),
-            "severity": min((one.severity for one in mine), key=_SEVERITIES.index),
+            "severity": min((one.severity for one in mine), key=SEVERITIES.index),
             "score": max(one.score for one in mine),
             "findings": sorted(one.kind for one in mine),
             "saved_seconds": saved if measured else 0.0,
@@ -219,7 +218,7 @@ def _order(action: Mapping[str, Any], stopped: float) -> tuple[Any, ...]:
     """
     much = action["saved_seconds"] if action["saved_seconds"] >= _MUCH * stopped else 0.0
     figures = (-action[name] for name in (*_SAVED[:4], "n_groups"))
-    first = action["kind"] not in _FIRST, -much, _SEVERITIES.index(action["severity"])
+    first = action["kind"] not in _FIRST, -much, SEVERITIES.index(action["severity"])
     return (*first, *figures, action["kind"], action["target"])
 
 
@@ -235,7 +234,7 @@ def _action(parts: Sequence[Part], stopped: float) -> dict[str, Any]:
     rates = [part["saved_moves_per_day"] for part in listed if part["saved_moves_per_day"] is not None]
     per_day = round(fsum(rates), 3) if rates else None
     return {
-        "severity": min((part["severity"] for part in listed), key=_SEVERITIES.index),
+        "severity": min((part["severity"] for part in listed), key=SEVERITIES.index),
         "kind": kind,
         "target": ", ".join(sorted({part["target"] for part in listed} - {""})),
         "title": KINDS[kind][0].format(times(n, "groups"), amount=grouped(sums["amount"]), members=grouped(sums["members"]))

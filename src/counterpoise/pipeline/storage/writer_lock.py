@@ -99,10 +99,10 @@ class WriterLock:
         return alone
 
     def _locked(self) -> bool:
-        folder = Path(self._place).parent
-        with storage_errors(str(folder)):
-            folder.mkdir(parents=True, exist_ok=True)
-            file = Path(self._place).open("w")
+        place = Path(self._place)
+        with storage_errors(str(place.parent)):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            file = place.open("w")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -110,7 +110,7 @@ class WriterLock:
                 if error.errno in (EAGAIN, EACCES):  # NFS reports a held lock as the latter
                     return False
                 reason = error.strerror or error
-                raise CaptureError(f"{folder}: no lock ({reason}); give a folder whose file system has locks") from None
+                raise CaptureError(f"{place.parent}: no lock ({reason}); give a folder whose file system has locks") from None
         self._file = file
         return True
 
