@@ -239,7 +239,7 @@ class Engine:
                     reset=self._scope.reset,
                     watermark=watermarks.get(name, NEVER),
                     headroom=self._scope.headroom,
-                    gaps=self._job.captures[name].files.gaps,
+                    gaps=self._job.captures[name].gaps,
                 ),
                 chunk_starts=frozenset(chunk_starts(self._flushes(name))),
                 end=last_times[name],

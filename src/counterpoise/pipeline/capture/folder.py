@@ -209,12 +209,12 @@ class Missing:
     gaps: tuple[tuple[int, int, int], ...] = ()
 
 
-def missing_of(folder: str | Path | None) -> Missing:
+def missing_of(folder: str | Path) -> Missing:
     """What a recording lacks: history that was compacted before it began, gaps, records after open transactions.
 
     A folder without ``capture.json`` lacks nothing; a damaged file is a note.
     """
-    text = None if folder is None else read_if_exists(join(str(folder), ABOUT_FILE))
+    text = read_if_exists(join(str(folder), ABOUT_FILE))
     if text is None:
         return Missing()
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -13,7 +13,7 @@ import msgspec
 from counterpoise.errors import CaptureError, SnapshotError
 from counterpoise.pipeline.capture.backup.dump_folder import folder_of
 from counterpoise.pipeline.capture.columns import ABORTED_FILE, ENDS_FILE, RECORDS_FILE, TOPICS_FILE
-from counterpoise.pipeline.capture.folder import missing_of
+from counterpoise.pipeline.capture.folder import Missing, missing_of
 from counterpoise.pipeline.fold.new_samples import unusable_samples
 from counterpoise.pipeline.source.checks import KAFKA, check_table, parquet_files
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, SAMPLE_TYPES
@@ -45,7 +45,6 @@ class CaptureFiles:
     # JSON
     topics: str | None = None
     aborted: str | None = None
-    gaps: tuple[tuple[int, int, int], ...] = field(default=(), kw_only=True)  # As `capture.folder.Missing.gaps`
 
     @cached_property
     def topic_ids(self) -> Mapping[str, str] | None:
@@ -78,6 +77,7 @@ class Capture:
     place: str = "records"  # The path or URI, as the user gave it
     n_records: int | None = None  # By the footers of the files
     faults: tuple[str, ...] = ()  # Notes that name groups and topics: faults of polls
+    gaps: tuple[tuple[int, int, int], ...] = ()  # As `capture.folder.Missing.gaps`
 
 
 def read_capture(source: str | Path) -> Capture:
@@ -91,19 +91,17 @@ def read_capture(source: str | Path) -> Capture:
     """
     path = _path(source)
     records = records_path(path)
-    folder = None if records == path else path
-    files = CaptureFiles(tuple(parquet_files(absolute(records))))
+    files, missing = CaptureFiles(tuple(parquet_files(absolute(records)))), Missing()
     n_records = check_table(records, files.records, RAW_TYPES, KAFKA)
-    if folder is not None:
-        ends, topics, aborted = (join(absolute(folder), name) for name in (ENDS_FILE, TOPICS_FILE, ABORTED_FILE))
+    if records != path:
+        ends, topics, aborted = (join(absolute(path), name) for name in (ENDS_FILE, TOPICS_FILE, ABORTED_FILE))
         small = (file if exists(file) else None for file in (topics, aborted))
         has_ends = exists(ends)  # looked at once: a capture that is being recorded may get its first sample now
         files = CaptureFiles(files.records, tuple(parquet_files(_resolved(ends))) if has_ends else (), *small)
         if has_ends:
             check_table(ends, files.ends, SAMPLE_TYPES, "samples of log ends")
-    missing = missing_of(folder)
-    files = replace(files, gaps=missing.gaps)
-    return Capture(files, None, (*missing.notes, *_notes(files)), str(source), n_records, missing.faults)
+        missing = missing_of(path)
+    return Capture(files, None, (*missing.notes, *_notes(files)), str(source), n_records, missing.faults, missing.gaps)
 
 
 def _notes(files: CaptureFiles) -> Iterator[str]:
