@@ -12,7 +12,19 @@ import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
 
-__all__ = ["Bool", "Columns", "Float", "first_of_runs", "last_at", "last_of_runs", "run_starts", "runs", "slices", "widened"]
+__all__ = [
+    "Bool",
+    "Columns",
+    "Float",
+    "first_of_runs",
+    "last_at",
+    "last_of_runs",
+    "pick",
+    "run_starts",
+    "runs",
+    "slices",
+    "widened",
+]
 
 Bool = npt.NDArray[np.bool_]
 Float = npt.NDArray[np.float64]
@@ -87,6 +99,11 @@ def slices(sizes: npt.NDArray[Any], most: int) -> Iterator[slice]:
 def widened(column: Int64, size: int, fill: int = 0) -> Int64:
     """The column extended to `size` rows; new rows hold `fill`."""
     return np.concatenate((column, np.full(size - len(column), fill)))
+
+
+def pick(column: npt.NDArray[Any], rows: Int64) -> Any:
+    """The rows of a column that may be empty; any value where the row is -1."""
+    return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
 
 
 def last_at(values: Int64, first: Int64, after: Int64, limit: Int64) -> Int64:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, last_at, slices
+from counterpoise.pipeline.arrays import Bool, Columns, last_at, pick, slices
 from counterpoise.pipeline.fold.health_rows import named
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
@@ -188,20 +188,16 @@ def _commits(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, In
     commits = parts.commits
     bounds = np.searchsorted(commits.key, np.arange(len(parts.keys.group) + 1))
     commit = last_at(commits.max_ts, bounds[key], bounds[key + 1], time)
-    if not len(commits):
-        return commit, commit, commit
-    return commit, commits.committed[commit], commits.ts[commit]
+    return commit, pick(commits.committed, commit), pick(commits.ts, commit)
 
 
 def _owners_at(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Bool]:
     """The owner at a time, and whether there is one."""
     spans = parts.spans
-    if not len(spans.key):
-        return np.zeros(len(key), np.int64), np.zeros(len(key), np.bool_)
     bounds = np.searchsorted(spans.key, np.arange(len(parts.keys.group) + 1))
     span = last_at(spans.time, bounds[key], bounds[key + 1], time)
-    until = spans.until[span]
-    return spans.owner[span], (span >= 0) & ((until == NEVER) | (time < until))
+    until = pick(spans.until, span)
+    return pick(spans.owner, span), (span >= 0) & ((until == NEVER) | (time < until))
 
 
 def _lag(

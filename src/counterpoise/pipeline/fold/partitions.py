@@ -214,15 +214,8 @@ class PartitionStates:
         newest_first = old[::-1]
         newest[newest_first[run_starts(commits.key[newest_first])]] = True
         newest[old[newest_commits(commits.take(old))]] = True  # another one, if the broker's clock was set back
-        counted = droppable & newest
-        rows = replace(
-            commits,
-            live=np.where(counted, 0, commits.live),
-            dead=np.where(counted, 0, commits.dead),
-            live_ts=np.where(counted, NEVER, commits.live_ts),
-            live_offset=np.where(counted, NEVER, commits.live_offset),
-            live_until=np.where(counted, -NEVER, commits.live_until),
-        )
+        counted = np.flatnonzero(droppable & newest)
+        rows = commits.put(counted, live=0, dead=0, live_ts=NEVER, live_offset=NEVER, live_until=-NEVER)
         keep = np.flatnonzero(~droppable | newest)
         rows = rows.take(keep)
         cell = np.where(is_old[keep], self._cells(rows), (1 << 40) + np.arange(len(rows)))

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs
+from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, pick
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.scan.aggregation import NEVER
@@ -79,43 +78,43 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
     keys, spans, at = parts.keys, parts.spans, by_span.span
     has_span, rows = at >= 0, np.arange(len(at))
     group = keys.group[by_span.key]
-    timed_before = np.where(has_span, _pick(spans.timed, at), keys.begun[by_span.key])
-    owner, time = np.where(has_span, _pick(spans.owner, at), -1), np.where(has_span, _pick(spans.time, at), -NEVER)
+    timed_before = np.where(has_span, pick(spans.timed, at), keys.begun[by_span.key])
+    owner, time = np.where(has_span, pick(spans.owner, at), -1), np.where(has_span, pick(spans.time, at), -NEVER)
     # A step is identified by its log offset, as two may have the same millisecond; -1: before the first step. -2: no
     # commit of the partition is valid yet; kept apart from -1, because its first one may come after those stops were counted.
-    step = np.where(has_span, _pick(spans.offset, at), np.where(by_span.last == -NEVER, -2, -1))
+    step = np.where(has_span, pick(spans.offset, at), np.where(by_span.last == -NEVER, -2, -1))
     first, last, gap = _of_owners(by_span, group, step, owner)
     known = {"last_before": last != -NEVER, "owner_before": has_span, "gap_before": ~np.isnan(gap)}
     values = {"last_before": last, "owner_before": owner, "gap_before": gap}
-    recreated = _pick(spans.recreated, at) & has_span & ~timed_before
+    recreated = pick(spans.recreated, at) & has_span & ~timed_before
     starts = np.searchsorted(by_span.key, by_span.key)
-    reset = np.maximum.accumulate(np.where(recreated, rows, -1)) if len(at) else starts
+    reset = np.maximum.accumulate(np.where(recreated, rows, -1))
     begins = np.maximum(starts, reset)
 
     def before(name: str) -> Any:
         place = _before(known[name] & ~timed_before, begins)
         nothing = np.where(reset >= starts, _NOTHING[name], getattr(keys, name)[by_span.key])
-        return np.where(place >= 0, _pick(values[name], place), nothing)
+        return np.where(place >= 0, pick(values[name], place), nothing)
 
     last_before, owner_before = before("last_before"), before("owner_before")
     usual = np.fmin(gap, before("gap_before"))
     usual = np.where(np.isnan(usual), 0.0, usual)
     both = (first != NEVER) & (last_before != -NEVER)
-    filled = _pick(spans.empty_until, at)
-    empty = np.maximum(filled - np.maximum(_pick(spans.empty_since, at), last_before), 0)
+    filled = pick(spans.empty_until, at)
+    empty = np.maximum(filled - np.maximum(pick(spans.empty_since, at), last_before), 0)
     silence = np.where(both, first / 1e6 - last_before / 1e6 - empty / 1e6, np.nan)
-    stopped = both & has_span & (owner_before >= 0) & (_pick(spans.eager, at) | (owner != owner_before))
+    stopped = both & has_span & (owner_before >= 0) & (pick(spans.eager, at) | (owner != owner_before))
     stop = np.where(stopped, np.maximum(silence - usual, 0.0), np.nan)
     unsampled = ends.unsampled(last_before, first) - ends.unsampled(filled - empty, filled)
     left_out = np.minimum(stop, unsampled / 1e6)
-    closed = np.where(has_span, _pick(spans.closed, at), parts.third_step[group]) <= until
+    closed = np.where(has_span, pick(spans.closed, at), parts.third_step[group]) <= until
     following = np.full(len(at), NEVER)
     following[:-1] = np.where(by_span.key[1:] == by_span.key[:-1], time[1:], NEVER)
     final = watermarks is None
     stops = Stops(
         key=by_span.key,
         group=group,
-        generation=np.where(has_span, _pick(spans.generation, at), -1),
+        generation=np.where(has_span, pick(spans.generation, at), -1),
         at=time,
         owner_before=owner_before,
         last_before=last_before,
@@ -127,9 +126,7 @@ def find_stops(parts: PartitionStates, ends: LogEnds, until: int, watermarks: In
         counted=np.ones(len(at), np.bool_) if watermarks is None else closed & (following <= watermarks[by_span.key]),
     )
     if not final:
-        timed = spans.timed.copy()
-        timed[at[stops.timed & has_span]] = True
-        parts.spans = replace(spans, timed=timed)
+        parts.spans = spans.put(at[stops.timed & has_span], timed=True)
         _update_keys(parts, stops, until, stops.timed & recreated, known, values)
     return stops
 
@@ -154,11 +151,6 @@ def _update_keys(
     parts.keys = replace(keys, **changed)
 
 
-def _pick(column: npt.NDArray[Any], rows: Int64) -> Any:
-    """The rows of a column that may be empty; any value where the row is -1."""
-    return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
-
-
 def _commits_by_span(parts: PartitionStates) -> _CommitsBySpan:
     """Group commits by span of ownership: spans and commits are sorted together, and each span takes the commits after it."""
     spans, commits = parts.spans, parts.commits
@@ -176,8 +168,8 @@ def _commits_by_span(parts: PartitionStates) -> _CommitsBySpan:
     count = np.concatenate((zeros, live.live))[order]
     until = np.concatenate((zeros - NEVER, live.live_until))[order]
     span = np.cumsum(new) - 1
-    nobody_from = np.where(at >= 0, _pick(spans.nobody_from, at), NEVER)[span]
-    closed = np.where(at >= 0, _pick(spans.closed, at), parts.third_step[parts.keys.group[key[starts]]])[span]
+    nobody_from = np.where(at >= 0, pick(spans.nobody_from, at), NEVER)[span]
+    closed = np.where(at >= 0, pick(spans.closed, at), parts.third_step[parts.keys.group[key[starts]]])[span]
     # A commit in the same millisecond as the step is before it in the log.
     nobody = (time >= nobody_from) & (until > nobody_from)
     counts = ~is_step & (time < closed)
@@ -204,6 +196,6 @@ def _of_owners(by_span: _CommitsBySpan, group: Int64, step: Int64, owner: Int64)
 
 def _before(known: Bool, begins: Int64) -> Int64:
     """For each row the nearest known row before it, not before `begins`; -1: none."""
-    newest = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1)) if len(known) else begins
+    newest = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
     previous = np.concatenate(([-1], newest[:-1]))[: len(known)]
     return np.where(previous >= begins, previous, -1)
