@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, read_rows, time_span, time_spans
+from counterpoise.pipeline.source.parquet_rows import SAMPLE_TYPES, first_time, read_rows, time_span, time_spans
 from counterpoise.pipeline.storage.files import parquet_footers
 
 __all__ = ["NewSamples", "unusable_samples"]
@@ -27,9 +28,13 @@ class NewSamples:
     """
 
     def __init__(self, files: Sequence[str], after: int | None = None, until: int | None = None) -> None:
-        self._files, self._after, self._until = files, after, until
-        self._groups: list[tuple[str, list[int]]] = []
-        self.oldest = self._select_row_groups()  # time of the first sample in the files; None: their statistics lack it
+        self._after, self._until = after, until
+        self._groups: list[tuple[str, list[int]]] = []  # the row groups that may have such samples
+        spans = time_spans(files, "sampled_at")
+        for file, listed in zip(files, spans, strict=True):
+            new = [at for at, span in enumerate(listed) if after is None or span is None or span[1] > after]
+            self._groups += [(file, new)] if new else []
+        self.oldest = first_time(chain.from_iterable(spans))  # of the samples in the files; None: their statistics lack it
         counts: dict[tuple[str, int], int] = {}
         instants: set[int] = set()
         for table in self.tables():
@@ -53,16 +58,6 @@ class NewSamples:
                     table = table.filter(pc.less(table["us"], self._until))
                 if len(table):
                     yield table.combine_chunks()
-
-    def _select_row_groups(self) -> int | None:
-        """Select the row groups that may have new samples; returns the time of the first sample."""
-        firsts: list[int | None] = []
-        for file, spans in zip(self._files, time_spans(self._files, "sampled_at"), strict=True):
-            firsts += [None if span is None else span[0] for span in spans]
-            new = [at for at, span in enumerate(spans) if self._after is None or span is None or span[1] > self._after]
-            self._groups += [(file, new)] if new else []
-        known = [one for one in firsts if one is not None]
-        return min(known) if known and len(known) == len(firsts) else None
 
 
 def unusable_samples(files: Sequence[str]) -> int:

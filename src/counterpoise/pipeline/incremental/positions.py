@@ -18,7 +18,7 @@ from counterpoise.pipeline.incremental.saved import START_AGAIN, ClusterState
 from counterpoise.pipeline.records.place import POLLED
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.capture import CaptureFiles
-from counterpoise.pipeline.source.parquet_rows import time_spans
+from counterpoise.pipeline.source.parquet_rows import first_time, time_spans
 from counterpoise.pipeline.storage.files import file_infos, is_local, parquet_footers
 
 __all__ = ["check_same_capture", "files_of", "first_record", "read_until", "recreated", "watermark_of"]
@@ -43,9 +43,7 @@ def files_of(files: CaptureFiles) -> dict[str, list[int]]:
 
 def first_record(files: CaptureFiles) -> int | None:
     """The time of the earliest record, in microseconds, by the statistics of the files; None if a file has none."""
-    spans = list(chain.from_iterable(time_spans(files.records, "timestamp")))
-    known = [span[0] for span in spans if span is not None]
-    return min(known, default=None) if len(known) == len(spans) else None
+    return first_time(chain.from_iterable(time_spans(files.records, "timestamp")))
 
 
 def read_until(files: Sequence[str], positions: Mapping[int, int], before: Mapping[int, int]) -> dict[int, int]:

@@ -7,7 +7,7 @@ there. Pages that do not match their checksums raise a CaptureError.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
@@ -19,7 +19,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.columns import ARROW, SAMPLES
 from counterpoise.pipeline.storage.files import first_line, is_local, parquet_file, parquet_footers
 
-__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "read_rows", "statistics_of", "time_span", "time_spans", "utc_micros"]
+__all__ = ["RAW_TYPES", "SAMPLE_TYPES", "first_time", "read_rows", "statistics_of", "time_span", "time_spans", "utc_micros"]
 
 _RAW = ("key", "value", "partition", "offset", "timestamp")
 _UTC_US = pa.timestamp("us", tz="UTC")
@@ -113,6 +113,13 @@ def time_span(group: Any, name: str) -> tuple[int, int] | None:
     scale = 1000 if "milli" in str(known.logical_type).lower() else 1
     first, last = known.min_raw * scale, known.max_raw * scale
     return (first, last) if first >= _FIRST * 10**6 and last <= _LAST * 10**6 else None
+
+
+def first_time(spans: Iterable[tuple[int, int] | None]) -> int | None:
+    """The first time of row groups with these `time_span`s; None: one of them is unknown, or there are none."""
+    listed = list(spans)
+    known = [span[0] for span in listed if span is not None]
+    return min(known, default=None) if len(known) == len(listed) else None
 
 
 def time_spans(files: Sequence[str], name: str) -> list[list[tuple[int, int] | None]]:
