@@ -13,18 +13,8 @@ import numpy.typing as npt
 from counterpoise.model.problem import Int64
 
 __all__ = [
-    "Bool",
-    "Columns",
-    "Float",
-    "first_of_runs",
-    "last_at",
-    "last_of_runs",
-    "pick",
-    "run_starts",
-    "runs",
-    "slices",
-    "widened",
-]
+    "Bool", "Columns", "Float", "first_of_runs", "last_at", "last_of_runs", "pick", "run_starts", "runs", "slices", "widened",
+]  # fmt: skip
 
 Bool = npt.NDArray[np.bool_]
 Float = npt.NDArray[np.float64]

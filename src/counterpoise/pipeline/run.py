@@ -184,9 +184,8 @@ class Run:
 
     def _sums_and_notes(self, engine: Engine) -> tuple[dict[str, Any], list[str]]:
         """Sums over records, groups and findings of this audit and those that it continues, and notes, for the summary."""
-        counted = count_records(engine.scanned, engine.folded)
+        counted, transactional = count_records(engine.scanned, engine.folded)
         about = summarize(counted, engine.folded, engine.ranked)
-        transactional = counted["transactional"]
         if self._saved is not None:
             before = self._saved.sums
             about["records"] = sum_records(before["records"], about["records"])
@@ -194,8 +193,7 @@ class Run:
             for name, pick in (("from", min), ("to", max), ("sampled_from", min), ("sampled_to", max)):
                 # All have one format (UTC, milliseconds): texts are ordered as times are.
                 about[name] = pick((one for one in (before[name], about[name]) if one is not None), default=None)
-        named = ("records", "from", "to", "sampled_from", "sampled_to")
-        self._sums = {"transactional": transactional, **{name: about[name] for name in named}}
+        self._sums = {"transactional": transactional, **{name: about[name] for name in counted}}
         clusters = list(self._job.captures)
         notes = [
             note if len(clusters) == 1 else f"{name}: {note}"

@@ -24,10 +24,10 @@ MOST_GROUPS = 20
 Manifest: TypeAlias = Mapping[str, Any]
 
 
-def count_records(scanned: Iterable[Manifest], folded: Sequence[Manifest]) -> dict[str, Any]:
+def count_records(scanned: Iterable[Manifest], folded: Sequence[Manifest]) -> tuple[dict[str, Any], int]:
     """``from, to, sampled_from, sampled_to, records`` of the summary, by the manifests of tasks.
 
-    Also the number of commits that look `transactional`.
+    And the number of commits that look transactional.
     """
     sums, kinds, deleted, times = Counter[str](), Counter[int | None](), Counter[int | None](), list[int]()
     for one in scanned:
@@ -53,7 +53,7 @@ def count_records(scanned: Iterable[Manifest], folded: Sequence[Manifest]) -> di
     sampled = [time for one in folded for time in one["lag_times"] or ()]
     begin, end, first, last = (moment_of(pick(of)) if of else None for of in (times, sampled) for pick in (min, max))
     spans = {"from": iso(begin), "to": iso(end), "sampled_from": iso(first), "sampled_to": iso(last)}
-    return {**spans, "records": records, "transactional": sums["transactional"]}
+    return {**spans, "records": records}, sums["transactional"]
 
 
 def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,11 +66,11 @@ def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, A
 
 
 def summarize(counted: Mapping[str, Any], folded: Sequence[Manifest], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary without source, tables and notes, by results of `count_records` and `rank_all`, and manifests of fold tasks."""
+    """The summary without source, tables and notes; `counted` as by `count_records`, `found` as by `rank_all`."""
     groups = [row for one in folded for row in one["groups"]]
     return {
         "counterpoise": __version__,
-        **{name: counted[name] for name in ("from", "to", "sampled_from", "sampled_to", "records")},
+        **counted,
         **_of_groups(groups),
         "rebalances": _rebalances(row for one in folded for row in one["steps"]),
         "stopped_partition_seconds": sum(one["stopped_ms"] for one in folded) / 1000,
