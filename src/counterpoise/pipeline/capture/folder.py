@@ -13,15 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.errors import CaptureError, StorageError
-from counterpoise.pipeline.capture.columns import (
-    ABORTED_FILE,
-    ABOUT_FILE,
-    ARROW,
-    ENDS_FILE,
-    OFFSETS_TOPIC,
-    RECORDS_FILE,
-    SAMPLES,
-)
+from counterpoise.pipeline.capture.columns import ABORTED_FILE, ABOUT_FILE, ARROW, ENDS_FILE, OFFSETS_TOPIC, RECORDS_FILE, SAMPLES
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.object_series import ObjectSeries
 from counterpoise.pipeline.capture.series import Series

@@ -104,8 +104,8 @@ class Poller(Recording):
         self._polls += 1
         self._rebalancing += sum(not group.stable for group in poll.groups)
         self.status.groups, self.status.trouble = len(poll.groups), ""
-        notes = [*poll.faults[:_FAULTS], *([f"{len(poll.faults)} faults in all"] if len(poll.faults) > _FAULTS else [])]
-        self.status.hidden = notes
+        more = [f"{len(poll.faults)} faults in all"] if len(poll.faults) > _FAULTS else []
+        self.status.hidden = [*poll.faults[:_FAULTS], *more]
 
     def _sample(self, folder: CaptureFolder) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from counterpoise.pipeline.findings.finding import Row
 from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, EPOCH_TYPE, OBSERVED, REPLAY
 from counterpoise.pipeline.predicted_stops import runs_of, seconds_of
 from counterpoise.pipeline.wording import grouped
@@ -39,8 +40,6 @@ __all__ = [
     "suggested_strategy",
     "usable_strategies",
 ]
-
-Row = Mapping[str, Any]
 
 
 class Note(NamedTuple):

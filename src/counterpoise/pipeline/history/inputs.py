@@ -87,8 +87,7 @@ class Inputs:
         if not len(before.owner):
             return np.full(len(place), UNOWNED, np.int32)
         result = translate[before.owner[place]]
-        if len(new):
-            result[new] = UNOWNED
+        result[new] = UNOWNED
         return result
 
     def _places(self, before: Planned) -> tuple[Int64, Int64, Int32]:

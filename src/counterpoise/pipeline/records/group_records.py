@@ -98,8 +98,6 @@ def _generation_columns(record: Record | Tombstone) -> dict[str, Any]:
 
 def _repeated(members: Sequence[GroupMember]) -> frozenset[int]:
     """Places of members with the id of an earlier one. No broker writes them, so their subscription and assignment are null."""
-    if len({member.member_id for member in members}) == len(members):
-        return frozenset()
     first: dict[str, int] = {}
     return frozenset(at for at, member in enumerate(members) if first.setdefault(member.member_id, at) != at)
 
