@@ -213,14 +213,14 @@ def test_a_log_that_was_truncated_and_has_grown_again_is_not_read_twice(tmp_path
         incremental_unassign=lambda _: None,
         incremental_assign=lambda places: assigned.append(places[0].offset),
     )
-    read._at = {PARTITION: 7}
+    read._at, read._folder = {PARTITION: 7}, about
     with about.held():
-        read._skip(about, consumer, PARTITION)
-        read._skip(about, consumer, PARTITION)
+        read._skip(consumer, PARTITION)
+        read._skip(consumer, PARTITION)
         ends = [(8, 9), (0, 6)]
-        read._skip(about, consumer, PARTITION)
+        read._skip(consumer, PARTITION)
         with pytest.raises(CaptureError, match="now ends at 6, before position 8: it was truncated"):
-            read._skip(about, consumer, PARTITION)
+            read._skip(consumer, PARTITION)
     assert (assigned, about.about["gaps"]) == ([7, 7, 8], [[0, 7, 8]])
     assert read.status.trouble == "partition 0 was truncated before position 7: records after it may be missing"
 

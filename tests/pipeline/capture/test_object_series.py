@@ -176,9 +176,9 @@ def test_a_partition_of_the_offsets_topic_without_a_leader_is_said_before_anythi
             return {place: at for place, at in super().offsets(places, which).items() if place != (OFFSETS_TOPIC, 1)}
 
     recorder, folder = Recorder(Settings({"bootstrap.servers": "x"}), tmp_path / "c", Schedule()), CaptureFolder(tmp_path / "c")
-    recorder._cluster = WithoutLeader()  # type: ignore[assignment]
+    recorder._cluster, recorder._folder = WithoutLeader(), folder  # type: ignore[assignment]
     with folder.held(), pytest.raises(SourceError, match="partition 1 has no leader, so its groups cannot be") as raised:
-        recorder._begin(folder)
+        recorder._begin()
     assert exit_code_of(raised.value) == 3
 
 

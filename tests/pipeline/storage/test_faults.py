@@ -211,10 +211,11 @@ def test_a_recording_waits_for_a_store_that_answers_no_request_at_all(place: str
         store.faults = []
 
     recorder = Recorder(Settings({"bootstrap.servers": "nowhere:1"}), place, Schedule(), report)
+    recorder._folder = folder
     recorder._pending = list(in_batches([(0, 7, 1000, 0, b"key", b"value")]))
     with folder.held():
         store.faults = [Fault(kind, "", 999)]
-        recorder._write(folder, patient=True)
+        recorder._write(patient=True)
         assert folder.records.state == recorder._position
     assert [line.startswith("cannot write (AWS Error") for line in told] == [True]
     assert read_capture(join(place, "history")).n_records == 1

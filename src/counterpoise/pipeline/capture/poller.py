@@ -36,62 +36,62 @@ class Poller(Recording):
         Raises `SourceError` if the cluster does not answer, or shows no group (at the start; later a following recording waits),
         and `CaptureError` if the folder cannot be written, or has other content.
         """
-        folder = CaptureFolder(self._out)
-        with folder.held():
-            self._begin(folder)
+        self._folder = CaptureFolder(self._out)
+        with self._folder.held():
+            self._begin()
             flushed = sampled = time.monotonic()
             while True:
                 due = time.monotonic() + self._schedule.poll
-                self._poll(folder, patient=follow and self._polls > 0)
+                self._poll(patient=follow and self._polls > 0)
                 if time.monotonic() - sampled >= self._schedule.sample:
                     sampled = time.monotonic()
-                    self._sample(folder)
+                    self._sample()
                 if self._pending and time.monotonic() - flushed >= self._schedule.flush:
                     flushed = time.monotonic()
-                    self._write(folder, patient=follow)
+                    self._write(patient=follow)
                 self._report(self.status)
                 if not follow or self._stop.wait(max(0.0, due - time.monotonic())):
                     break
-            self._write(folder, patient=False)
-            self._compact(folder)
-            folder.update_about(hidden=self.status.hidden, **self._polled())
+            self._write(patient=False)
+            self._compact()
+            self._folder.update_about(hidden=self.status.hidden, **self._polled())
         return self.status
 
-    def _begin(self, folder: CaptureFolder) -> None:
+    def _begin(self) -> None:
         cluster_id = self._cluster.cluster_id
-        about = folder.about
+        about = self._folder.about
         if about and about.get("source") != "poll":
             raise CaptureError(f"{self._out}: holds a capture from the offsets topic or a backup; give another folder")
         if about.get("cluster_id", cluster_id) != cluster_id:
             raise CaptureError(f"{self._out}: holds a capture of another cluster; give another folder")
-        self._next: int = folder.records.state.get("next", 0)
-        self._history, self._polls, self._rebalancing = PolledHistory(_recorded(folder)), 0, 0
+        self._next: int = self._folder.records.state.get("next", 0)
+        self._history, self._polls, self._rebalancing = PolledHistory(_recorded(self._folder)), 0, 0
         self._topic_ids: dict[str, bytes] = {}
         self._without_id: set[str] = set()  # topics that samples lack, as without the right to describe them
         facts = {"format": 1, "topic": OFFSETS_TOPIC, "source": "poll", "cluster_id": cluster_id, "complete": False}
-        folder.update_about(**facts, started_at=about.get("started_at", time.time()), hidden=[])
-        folder.write_json(ABORTED_FILE, [])
-        self._add_sample(folder, sample(self._cluster))
+        self._folder.update_about(**facts, started_at=about.get("started_at", time.time()), hidden=[])
+        self._folder.write_json(ABORTED_FILE, [])
+        self._add_sample(sample(self._cluster))
 
-    def _poll(self, folder: CaptureFolder, *, patient: bool) -> None:
+    def _poll(self, *, patient: bool) -> None:
         try:
-            self._add_poll(folder, patient=patient)
+            self._add_poll(patient=patient)
         except SourceError as error:
             if not patient:
                 raise
             self.status.trouble = str(error)
 
-    def _add_poll(self, folder: CaptureFolder, *, patient: bool) -> None:
+    def _add_poll(self, *, patient: bool) -> None:
         poll = poll_groups(self._cluster)
         kept = poll.names or set()
         if poll.names is not None and (lost := self._history.groups.keys() - kept):
             kept |= unconfirmed(self._cluster, lost, poll)
-        if not poll.groups and not self.status.groups and not folder.records.pieces and not patient:
+        if not poll.groups and not self.status.groups and not self._folder.records.pieces and not patient:
             raise nothing_visible(self._cluster)
         with_ids = [group.members for group in poll.groups if group.modern and group.stable]
         assigned = {topic for members in with_ids for member in members for topic, _ in member.assigned}
         if not assigned <= self._topic_ids.keys() | self._without_id:  # without its id a new topic's partitions would be missing
-            self._sample(folder)
+            self._sample()
             self._without_id = assigned - self._topic_ids.keys()
         now_ms = time.time_ns() // 1_000_000
         changes = self._history.changes(poll.groups, self._topic_ids, now_ms, cache(partial(is_hidden, self._cluster, poll)))
@@ -107,18 +107,18 @@ class Poller(Recording):
         more = [f"{len(poll.faults)} faults in all"] if len(poll.faults) > _FAULTS else []
         self.status.hidden = [*poll.faults[:_FAULTS], *more]
 
-    def _sample(self, folder: CaptureFolder) -> None:
+    def _sample(self) -> None:
         try:
-            self._add_sample(folder, sample(self._cluster))
-            self._compact(folder)
+            self._add_sample(sample(self._cluster))
+            self._compact()
         except SourceError as error:
             self.status.trouble = str(error)
         except CANNOT_WRITE as error:
             self.status.trouble = f"cannot write ({reason_of(error)})"
 
-    def _add_sample(self, folder: CaptureFolder, taken: Sample) -> None:
+    def _add_sample(self, taken: Sample) -> None:
         self._topic_ids |= {name: base64.urlsafe_b64decode(about["topic_id"] + "==") for name, about in taken.topics.items()}
-        self._write_sample(folder, taken, every=self._schedule.poll, **self._polled())
+        self._write_sample(taken, every=self._schedule.poll, **self._polled())
 
     def _polled(self) -> dict[str, Any]:
         """The counts of this run for ``capture.json``."""

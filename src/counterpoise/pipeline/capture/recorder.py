@@ -66,33 +66,33 @@ class Recorder(Recording):
         `CaptureError` if the folder cannot be written, or has the history of another cluster.
         """
         # The folder first: a second writer must not send requests to the cluster.
-        folder = CaptureFolder(self._out)
-        with folder.held():
-            first = self._begin(folder)
+        self._folder = CaptureFolder(self._out)
+        with self._folder.held():
+            first = self._begin()
             self._heard_at = time.time()
             sampler = Sampler(self._cluster, self._schedule.sample) if follow else None
             consumer: Any = open_consumer(self._settings)
             try:
                 consumer.assign([TopicPartition(*partition, at) for partition, at in self._at.items()])
-                self._loop(folder, consumer, sampler, first)
+                self._loop(consumer, sampler, first)
             finally:
                 consumer.close()
                 if sampler is not None:
                     sampler.stop()
-            self._write(folder, patient=False)
-            self._compact(folder)
-            self._count_missing(folder)
-            folder.update_about(sampled_at=max(folder.about["sampled_at"], self._sampled_at(folder, first.at)))
+            self._write(patient=False)
+            self._compact()
+            self._count_missing()
+            self._folder.update_about(sampled_at=max(self._folder.about["sampled_at"], self._sampled_at(first.at)))
             self._report(self.status)
         return self.status
 
-    def _begin(self, folder: CaptureFolder) -> Sample:
+    def _begin(self) -> Sample:
         partitions = self._cluster.partitions([OFFSETS_TOPIC])
-        now = sample(self._cluster)
-        if folder.about.get("source") is not None:
-            raise CaptureError(f"{self._out}: holds a capture from {_MADE[folder.about['source']]}; give another folder")
+        now, about = sample(self._cluster), self._folder.about
+        if about.get("source") is not None:
+            raise CaptureError(f"{self._out}: holds a capture from {_MADE[about['source']]}; give another folder")
         topic_id = now.topics.get(OFFSETS_TOPIC, {}).get("topic_id")
-        known = folder.about.get("topic_id")
+        known = about.get("topic_id")
         if known not in (None, _NO_ID, topic_id):
             raise CaptureError(
                 f"{self._out}: holds a capture of another cluster's offsets topic (or of one before it was recreated); "
@@ -101,10 +101,10 @@ class Recorder(Recording):
         start = self._cluster.offsets(partitions, "start")
         self._goal = self._cluster.offsets(partitions, "stable" if self._isolation == "read_committed" else "end")
         check_leaders(partitions, start, self._goal, lost="groups cannot be recorded")
-        written = from_json(folder.records.state)
+        written = from_json(self._folder.records.state)
         self._at = {**start, **written}
-        if now.at - folder.about.get("sampled_at", now.at) >= COMPACTED_AFTER_S:
-            self._expect_gaps(folder, {one: self._goal[one] for one in written})
+        if now.at - about.get("sampled_at", now.at) >= COMPACTED_AFTER_S:
+            self._expect_gaps({one: self._goal[one] for one in written})
         ahead = [partition for partition, at in self._at.items() if at > now.log_end.get(partition, at)]
         if ahead:
             raise CaptureError(
@@ -112,7 +112,7 @@ class Recorder(Recording):
                 "recreated, give another folder"
             )
         if known is None:
-            folder.update_about(
+            self._folder.update_about(
                 format=1,
                 topic=OFFSETS_TOPIC,
                 topic_id=topic_id,
@@ -122,18 +122,18 @@ class Recorder(Recording):
                 log_end={str(p): at for (_, p), at in self._goal.items()},
                 gaps=[],
             )
-        elif folder.about.get("isolation") != self._isolation:
-            raise CaptureError(f"{self._out}: was recorded {folder.about['isolation']}; give the same isolation level")
+        elif about.get("isolation") != self._isolation:
+            raise CaptureError(f"{self._out}: was recorded {about['isolation']}; give the same isolation level")
         if self._isolation == "read_committed":
-            folder.write_json(ABORTED_FILE, [])
-        self._add_sample(folder, now)
+            self._folder.write_json(ABORTED_FILE, [])
+        self._add_sample(now)
         return now
 
-    def _loop(self, folder: CaptureFolder, consumer: Any, sampler: Sampler | None, now: Sample) -> None:
+    def _loop(self, consumer: Any, sampler: Sampler | None, now: Sample) -> None:
         end = dict(now.log_end)
         flushed = received = time.monotonic()
         while not self._stop.is_set():
-            count = self._consume(folder, consumer)
+            count = self._consume(consumer)
             moment = time.monotonic()
             received = moment if count else received
             if sampler is None and all(self._at[partition] >= goal for partition, goal in self._goal.items()):
@@ -143,20 +143,20 @@ class Recorder(Recording):
                 words = f"nothing came for {PATIENCE_S:.0f} s; {self.status.trouble or 'is every leader up?'}"
                 raise SourceError(words, transient=True)
             if sampler is not None:
-                end = self._samples(folder, consumer, sampler, end)
+                end = self._samples(consumer, sampler, end)
             size, count = (sum(sizes) for sizes in ((one.nbytes for one in self._pending), map(len, self._pending)))
             full = size >= FLUSH_BYTES or count >= FLUSH_RECORDS
             if full or (self._pending and moment - flushed >= self._schedule.flush):
-                self._write(folder, patient=sampler is not None)
+                self._write(patient=sampler is not None)
                 flushed = time.monotonic()
             reach = end if sampler is not None else {one: min(end.get(one, 0), goal) for one, goal in self._goal.items()}
             self.status.behind = sum(max(0, to - self._at.get(one, 0)) for one, to in reach.items())
             self._report(self.status)
 
-    def _consume(self, folder: CaptureFolder, consumer: Any) -> int:
+    def _consume(self, consumer: Any) -> int:
         records, events = split_events(consumer.consume(CONSUME, 0.5))
         if records:
-            self._expect_gaps_after_outage(folder, dict.fromkeys(self._at, 1 << 62))  # the next sample says to where
+            self._expect_gaps_after_outage(dict.fromkeys(self._at, 1 << 62))  # the next sample says to where
             batch = to_batch(records)
             self._pending.append(batch)
             self.status.passed -= len(records)
@@ -176,7 +176,7 @@ class Recorder(Recording):
                 self._note_gap(partition, np.array([event.offset()]))
                 self._advance(partition, event.offset())
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-                self._skip(folder, consumer, partition)
+                self._skip(consumer, partition)
             elif error.retriable() or error.code() in TRANSIENT:
                 self.status.trouble = f"waiting for {self._settings['bootstrap.servers']}"
             else:
@@ -187,17 +187,17 @@ class Recorder(Recording):
         self.status.passed += max(0, to - self._at[partition])
         self._at[partition] = max(self._at[partition], to)
 
-    def _expect_gaps_after_outage(self, folder: CaptureFolder, goals: Mapping[Partition, int]) -> None:
+    def _expect_gaps_after_outage(self, goals: Mapping[Partition, int]) -> None:
         """Call `_expect_gaps` if these records, or this sample, are the first ones for so long that some may be compacted."""
         if time.time() - self._heard_at >= COMPACTED_AFTER_S:
-            self._expect_gaps(folder, goals)
+            self._expect_gaps(goals)
         self._heard_at = time.time()
 
-    def _expect_gaps(self, folder: CaptureFolder, goals: Mapping[Partition, int]) -> None:
+    def _expect_gaps(self, goals: Mapping[Partition, int]) -> None:
         """Save the gaps found so far; from now on look for offsets that are missing below these."""
-        folder.about |= self._facts(folder)
+        self._folder.about |= self._facts()
         # Until `_count_missing` has counted what is missing below the log ends of the first run, it is left to it.
-        counted = {} if "missing_before" in folder.about else folder.about.get("log_end", {})
+        counted = {} if "missing_before" in self._folder.about else self._folder.about.get("log_end", {})
         self._catching_up = {one: (int(counted.get(str(one[1]), 0)), goal) for one, goal in goals.items()}
         self._gaps = {}
 
@@ -215,13 +215,13 @@ class Recorder(Recording):
             first, _ = self._gaps.get(partition, (int(before[holes[0]]), 0))
             self._gaps[partition] = first, min(int(read[holes[-1]]), goal)
 
-    def _facts(self, folder: CaptureFolder) -> dict[str, Any]:
-        known = gaps = folder.about.get("gaps", [])
+    def _facts(self) -> dict[str, Any]:
+        known = gaps = self._folder.about.get("gaps", [])
         for (_, index), (first, after) in self._gaps.items():
             gaps = _with_gap(gaps, index, first, after)
         return {} if gaps == known else {"gaps": gaps}
 
-    def _skip(self, folder: CaptureFolder, consumer: Any, partition: Partition) -> None:
+    def _skip(self, consumer: Any, partition: Partition) -> None:
         at = self._at[partition]
         first, last = at, at
         with suppress(KafkaException):  # if its broker does not answer now, the same is reported again
@@ -232,58 +232,58 @@ class Recorder(Recording):
             )
         # Not back to a first offset before the position: of a log that was truncated and has grown, records would come twice.
         if first > at:
-            folder.update_about(gaps=_with_gap(folder.about.get("gaps", []), partition[1], at, first))
+            self._folder.update_about(gaps=_with_gap(self._folder.about.get("gaps", []), partition[1], at, first))
             self._at[partition] = first
         elif last > at:
             self.status.trouble = f"partition {partition[1]} was truncated before position {at}: records after it may be missing"
         consumer.incremental_unassign([TopicPartition(*partition)])
         consumer.incremental_assign([TopicPartition(*partition, self._at[partition])])
 
-    def _samples(self, folder: CaptureFolder, consumer: Any, sampler: Sampler, end: dict[Partition, int]) -> dict[Partition, int]:
+    def _samples(self, consumer: Any, sampler: Sampler, end: dict[Partition, int]) -> dict[Partition, int]:
         for taken in sampler.taken():
             if isinstance(taken, SourceError):
                 self.status.trouble = str(taken)
                 continue
-            self._expect_gaps_after_outage(folder, taken.log_end)
+            self._expect_gaps_after_outage(taken.log_end)
             self.status.trouble = ""
             end = dict(taken.log_end)
             for partition in sorted(set(end) - set(self._at)):
                 self._at[partition] = 0
                 consumer.incremental_assign([TopicPartition(*partition, 0)])
             try:
-                self._add_sample(folder, taken)
-                self._compact(folder)
-                self._count_missing(folder)
+                self._add_sample(taken)
+                self._compact()
+                self._count_missing()
             except CANNOT_WRITE as error:
                 self.status.trouble = f"cannot write ({reason_of(error)})"
         return end
 
-    def _add_sample(self, folder: CaptureFolder, taken: Sample) -> None:
+    def _add_sample(self, taken: Sample) -> None:
         self.status.hidden = [str(tail) for tail in taken.tails] if self._isolation == "read_committed" else []
         ends = taken.log_end
         self._catching_up = {one: (least, min(goal, ends.get(one, goal))) for one, (least, goal) in self._catching_up.items()}
-        self._write_sample(folder, taken, sampled_at=self._sampled_at(folder, taken.at))
+        self._write_sample(taken, sampled_at=self._sampled_at(taken.at))
 
-    def _sampled_at(self, folder: CaptureFolder, at: float) -> float:
+    def _sampled_at(self, at: float) -> float:
         """The `sampled_at` to save: the old one until all records of an outage are written, for the case of a kill."""
-        folder.about |= self._facts(folder)
-        written = from_json(folder.records.state) if self._pending else self._at
+        self._folder.about |= self._facts()
+        written = from_json(self._folder.records.state) if self._pending else self._at
         self._catching_up = {one: reach for one, reach in self._catching_up.items() if written.get(one, 0) < reach[1]}
-        return float(folder.about["sampled_at"]) if self._catching_up else at
+        return float(self._folder.about["sampled_at"]) if self._catching_up else at
 
     @property
     def _position(self) -> dict[str, Any]:
         return to_json(self._at)
 
-    def _count_missing(self, folder: CaptureFolder) -> None:
+    def _count_missing(self) -> None:
         """When the history from before the recording is written, count its offsets without a record."""
-        about = folder.about
+        about = self._folder.about
         ends = {int(index): int(end) for index, end in about["log_end"].items()}
-        written = from_json(folder.records.state)
+        written = from_json(self._folder.records.state)
         if "missing_before" in about or any(written.get((OFFSETS_TOPIC, p), 0) < end for p, end in ends.items()):
             return
-        missing = sum(ends.values()) - folder.count_below(ends)
-        folder.update_about(missing_before=missing, complete=missing == 0)
+        missing = sum(ends.values()) - self._folder.count_below(ends)
+        self._folder.update_about(missing_before=missing, complete=missing == 0)
 
 
 def _with_gap(gaps: list[list[int]], index: int, first: int, after: int) -> list[list[int]]:

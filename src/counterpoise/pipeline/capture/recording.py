@@ -57,6 +57,7 @@ class Recording(ABC):
         self._stop = threading.Event()
         self._cluster = Cluster(settings)
         self._pending: list[pa.RecordBatch] = []
+        self._folder: CaptureFolder  # opened by `run`
         self.status = Status()
 
     def stop(self) -> None:
@@ -72,25 +73,25 @@ class Recording(ABC):
     def _position(self) -> dict[str, Any]:
         """The position of the next run, when all pending records are written."""
 
-    def _facts(self, folder: CaptureFolder) -> dict[str, Any]:  # noqa: ARG002 - other recordings look at it
+    def _facts(self) -> dict[str, Any]:
         """What changes in ``capture.json`` with the pending records."""
         return {}
 
-    def _write_sample(self, folder: CaptureFolder, taken: Sample, **facts: Any) -> None:
-        folder.samples.append([sample_batch(taken)], {})
-        folder.write_json(TOPICS_FILE, taken.topics)
-        folder.update_about(**{"sampled_at": taken.at, "hidden": self.status.hidden, **facts})
+    def _write_sample(self, taken: Sample, **facts: Any) -> None:
+        self._folder.samples.append([sample_batch(taken)], {})
+        self._folder.write_json(TOPICS_FILE, taken.topics)
+        self._folder.update_about(**{"sampled_at": taken.at, "hidden": self.status.hidden, **facts})
 
-    def _write(self, folder: CaptureFolder, *, patient: bool) -> None:
+    def _write(self, *, patient: bool) -> None:
         """Append pending records; if the disk is full, wait if `patient` (without reading more), else raise."""
-        while self._pending or not folder.records.pieces:
+        while self._pending or not self._folder.records.pieces:
             try:
-                if facts := self._facts(folder):
-                    folder.update_about(**facts)
-                folder.records.append(self._pending, self._position)
+                if facts := self._facts():
+                    self._folder.update_about(**facts)
+                self._folder.records.append(self._pending, self._position)
             except CANNOT_WRITE as error:
                 self.status.trouble = f"cannot write ({reason_of(error)}); waiting for space"
-                folder.free()
+                self._folder.free()
                 self._report(self.status)
                 if not patient or self._stop.wait(1.0):
                     raise
@@ -99,6 +100,6 @@ class Recording(ABC):
                 self._pending = []
                 self.status.trouble = ""
 
-    def _compact(self, folder: CaptureFolder) -> None:
+    def _compact(self) -> None:
         days = self._schedule.keep_days
-        folder.compact(None if days is None else time.time() - 86_400 * days)
+        self._folder.compact(None if days is None else time.time() - 86_400 * days)
