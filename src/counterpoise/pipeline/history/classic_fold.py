@@ -125,10 +125,8 @@ class ClassicFold(ProtocolFold):
             sizes |= {topic: max(n, sizes.get(topic, 0)) for topic, n in known.items() if topic in subscribed}
         both = subscribed & {topic for member in self._before for topic in member["topics"] or ()}
         was, is_now = ({topic: n for topic, n in of.items() if topic in both} for of in (known, sizes))
-        if self._before:
-            why = difference(self._before, members, was, is_now, (self._protocol, row["protocol"]))
-        else:
-            why = difference([], members, {}, {}, (None, None))
+        protocols = (self._protocol, row["protocol"]) if self._before else (None, None)
+        why = difference(self._before, members, was, is_now, protocols)
         if self._inherited and why.cause in ("unknown", "partition_count"):
             why = replace(why, cause="protocol")
         if self._left_at_downgrade and why.cause == "unknown":
