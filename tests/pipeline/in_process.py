@@ -37,6 +37,7 @@ def audited_in_process(
     rows: int = 1 << 17,
     chunk: int | None = None,
     saved: bool = False,
+    gaps: tuple[tuple[int, int, int], ...] = (),
 ) -> int:
     """Write the tables of an audit into ``out/tables``; returns how many chunks were folded.
 
@@ -51,6 +52,8 @@ def audited_in_process(
         So many bytes of blocks are a chunk.
     saved : bool
         Between two chunks a bucket's state is put away and read back.
+    gaps : tuple
+        As `Capture.gaps`.
     """
     if chunk is not None:
         monkeypatch.setattr(task, "_CHUNK", chunk)
@@ -70,7 +73,7 @@ def audited_in_process(
     topics = {one: topic for about in scanned for one, topic in about["names"]}
     topics |= {one: topic for topic, one in (files.topic_ids or {}).items()}
     of = ClusterFold(
-        *(of_cluster, str(work / "ends.json"), FoldSpec(comparable(), topics, files.topic_ids, gaps=files.gaps)),
+        *(of_cluster, str(work / "ends.json"), FoldSpec(comparable(), topics, files.topic_ids, gaps=gaps)),
         chunk_starts=frozenset(chunk_starts((time, spans) for one in scanned for time, spans in one["flushes"])),
         end=max(at for about in scanned for _, _, at in about["last"]),
     )

@@ -103,7 +103,7 @@ def test_records_compacted_between_two_runs_are_a_gap_and_no_failed_generations(
     assert (about["gaps"], about["missing_before"]) == ([[0, 6, 41]], 1)
     source = read_capture(out)
     assert any("log partition 0: offsets 6 to 40" in note for note in source.notes)
-    audited_in_process(source.files, tmp_path / "audited", monkeypatch)
+    audited_in_process(source.files, tmp_path / "audited", monkeypatch, gaps=source.gaps)
     files = (tmp_path / "audited" / "tables" / "rebalances").rglob("*.parquet")
     told = {
         one["generation"]: (one["missed_generations"], one["complete"]) for f in files for one in pq.read_table(f).to_pylist()

@@ -16,7 +16,7 @@ import pytest
 
 from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.pipeline.audit import audit
-from counterpoise.pipeline.capture.columns import ARROW
+from counterpoise.pipeline.capture.columns import ARROW, ENDS_FILE
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
@@ -395,12 +395,12 @@ def test_a_record_that_is_there_twice_is_refused_in_whichever_log_partition_and_
 def test_a_first_sample_that_comes_while_a_capture_is_read_is_for_the_next_reader(
     tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(shop, tmp_path / "c", ignore=shutil.ignore_patterns(capture.ENDS_FILE))
+    shutil.copytree(shop, tmp_path / "c", ignore=shutil.ignore_patterns(ENDS_FILE))
 
     def then_it_comes(place: str) -> list[str]:
         found = parquet_files(place)
-        if place.endswith(capture.ENDS_FILE):
-            shutil.copyfile(shop / capture.ENDS_FILE, tmp_path / "c" / capture.ENDS_FILE)
+        if place.endswith(ENDS_FILE):
+            shutil.copyfile(shop / ENDS_FILE, tmp_path / "c" / ENDS_FILE)
         return found
 
     monkeypatch.setattr(capture, "parquet_files", then_it_comes)
