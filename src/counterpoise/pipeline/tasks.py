@@ -11,7 +11,7 @@ import pyarrow as pa
 from counterpoise.pipeline.fold.task import ClusterFold, fold
 from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import groups_of_topics
-from counterpoise.pipeline.scan.read import RAW, InputSplit, newest_of_keys, plain, raw_batches
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, InputSplit, newest_of_keys, plain, raw_batches
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
 from counterpoise.pipeline.shuffle.blocks import STATE, Block, block_batch, blocks_in
 from counterpoise.pipeline.source.parquet_rows import utc_micros
@@ -61,9 +61,9 @@ def groups(
 def _records(splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if splits is None:
-            columns = [batch.column(name) for name in RAW]
+            columns = [batch.column(name) for name in RAW_SCHEMA.names]
             columns[-1] = utc_micros(columns[-1])
-            yield pa.RecordBatch.from_arrays(columns, names=list(RAW))
+            yield pa.RecordBatch.from_arrays(columns, names=RAW_SCHEMA.names)
         else:
             for number in batch.column(0).to_pylist():
                 yield from raw_batches(splits[number])

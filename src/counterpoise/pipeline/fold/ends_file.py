@@ -29,7 +29,8 @@ __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 TIME, START, END = range(3)
 _WIDTH = 3
 _AT_ONCE = 1 << 20
-_ARRAYS = ("first", "count", "room", "life_log", "life_at", "life_number", "instants", "conflicting")
+_LIVES = ("life_log", "life_at", "life_number")
+_ARRAYS = ("first", "count", "room", *_LIVES, "instants", "conflicting")
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,9 @@ class EndsFile:
         count = last_at(self.rows()[:, TIME], self.first, self.first + self.count, np.full(len(self.first), moment))
         count = np.where(count < 0, 0, count - self.first + 1)
         stay = self.life_at < count[self.life_log]
-        instants = self.instants[self.instants <= moment]
-        life_log, life_at, life_number = self.life_log[stay], self.life_at[stay], self.life_number[stay]
-        cut = replace(self, count=count, instants=instants, conflicting=self.conflicting[self.conflicting <= moment])
-        return replace(cut, life_log=life_log, life_at=life_at, life_number=life_number)
+        lives = {name: getattr(self, name)[stay] for name in _LIVES}
+        instants, conflicting = (times[times <= moment] for times in (self.instants, self.conflicting))
+        return replace(self, count=count, instants=instants, conflicting=conflicting, **lives)
 
     def lives_of_topics(self) -> dict[str, int]:
         """Topic with samples -> how often it was recreated."""
@@ -265,7 +265,7 @@ def _with_lives(whole: EndsFile, recreated: list[tuple[int, int]]) -> EndsFile:
     lives = np.concatenate((np.stack((log, at, number)), more), axis=1)
     lives = lives[:, np.lexsort(lives[::-1])]
     last = last_of_runs(*lives[:2])  # a life that begins at place 0 was counted twice
-    return replace(whole, **dict(zip(("life_log", "life_at", "life_number"), lives[:, last], strict=True)))
+    return replace(whole, **dict(zip(_LIVES, lives[:, last], strict=True)))
 
 
 def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -> EndsFile:

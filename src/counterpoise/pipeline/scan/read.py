@@ -15,7 +15,6 @@ from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, stat
 from counterpoise.pipeline.storage.files import parquet_footers
 
 __all__ = [
-    "RAW",
     "RAW_SCHEMA",
     "InputSplit",
     "Window",
@@ -92,7 +91,6 @@ def _is_before(about: Any, at: int, begin: Mapping[int, int]) -> bool:
     return len(possible) <= _MOST_PARTITIONS and all(offset.max < begin.get(one, 0) - 1 for one in possible)
 
 
-RAW = tuple(RAW_TYPES)
 RAW_SCHEMA = pa.schema(list(RAW_TYPES.items()))
 _AT_ONCE = 1 << 17
 _BYTES_AT_ONCE = 5 << 20
