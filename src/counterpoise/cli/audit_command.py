@@ -21,6 +21,7 @@ from counterpoise.cli.capture_command import words_of
 from counterpoise.cli.inputs import FILE, PLACE, FiniteRange, cluster_settings, need, strategy_names
 from counterpoise.cli.render import console, say
 from counterpoise.errors import CaptureError, OptionError
+from counterpoise.pipeline.wording import SEVERITIES
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.audit import AuditResult
@@ -28,12 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskColumn", "command"]
 
-_FAIL_ON: dict[str, tuple[str, ...]] = {
-    "notice": ("critical", "warning", "notice"),
-    "warning": ("critical", "warning"),
-    "critical": ("critical",),
-    "never": (),
-}
+_FAIL_ON: dict[str, tuple[str, ...]] = {"notice": SEVERITIES, "warning": SEVERITIES[:2], "critical": SEVERITIES[:1], "never": ()}
 """Value of --fail-on -> severities that give exit code 1."""
 
 

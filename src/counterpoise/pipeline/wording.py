@@ -1,11 +1,14 @@
-"""The format of counts, durations and times in findings, notes and the report."""
+"""The words that findings, notes and the report share: severities, and the format of counts, durations and times."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-__all__ = ["and_more", "duration", "grouped", "seconds", "times", "when"]
+__all__ = ["SEVERITIES", "and_more", "duration", "grouped", "seconds", "times", "when"]
+
+SEVERITIES = ("critical", "warning", "notice")
+"""Of findings and actions, the worst first."""
 
 
 def grouped(n: float) -> str:

@@ -7,9 +7,9 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-from counterpoise.pipeline.findings.finding import SEVERITIES
 from counterpoise.pipeline.fold.changes import Era, certainty, verdict_of
 from counterpoise.pipeline.records.place import micros
+from counterpoise.pipeline.wording import SEVERITIES
 from counterpoise.report.audit_output import Audit
 
 __all__ = ["changed_findings", "difference", "is_open"]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from counterpoise.pipeline.findings.finding import SEVERITIES
 from counterpoise.pipeline.fold.health_state import STATES
+from counterpoise.pipeline.wording import SEVERITIES
 from counterpoise.report.findings import status
 from counterpoise.report.history import LagNow, Row
 from counterpoise.report.overview import running

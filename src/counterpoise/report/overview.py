@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from counterpoise.pipeline.findings.finding import SEVERITIES
+from counterpoise.pipeline.wording import SEVERITIES
 from counterpoise.report.history import Row
 from counterpoise.report.words import UNKNOWN, count, duration, instant, number, percent, phrase, plural, rounded, visible
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from counterpoise.pipeline.findings.finding import SEVERITIES
+from counterpoise.pipeline.wording import SEVERITIES
 from counterpoise.report.history import Row
 from counterpoise.report.overview import first_groups, group_name, headline, period_of
 from counterpoise.report.words import accepted, count, number, paragraphs, percent, phrase, plural, visible

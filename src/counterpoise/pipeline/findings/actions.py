@@ -23,12 +23,12 @@ from counterpoise.pipeline.findings.advice import (
     setting_lines,
     suggested_strategy,
 )
-from counterpoise.pipeline.findings.finding import SEVERITIES, Finding, Row
+from counterpoise.pipeline.findings.finding import Finding, Row
 from counterpoise.pipeline.findings.rebalancing import SETTINGS, may_be_static, some_may_be_static, static_lines
 from counterpoise.pipeline.findings.without_members import deletion
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
 from counterpoise.pipeline.predicted_stops import seconds_of
-from counterpoise.pipeline.wording import grouped, times
+from counterpoise.pipeline.wording import SEVERITIES, grouped, times
 from counterpoise.planning.client_libraries import UNKNOWN, recommended, resolved
 
 __all__ = ["KINDS", "parts_of", "ranked"]

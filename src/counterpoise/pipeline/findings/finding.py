@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from counterpoise.pipeline.wording import SEVERITIES
 from counterpoise.snapshot.html import html_table
 
-__all__ = ["CRITICAL", "NOTICE", "SEVERITIES", "WARNING", "Finding", "Row", "weight_of"]
+__all__ = ["CRITICAL", "NOTICE", "WARNING", "Finding", "Row", "weight_of"]
 
-CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
+CRITICAL, WARNING, NOTICE = SEVERITIES
 _WEIGHT = {CRITICAL: 1e6, WARNING: 1e3, NOTICE: 1.0}
-SEVERITIES = tuple(_WEIGHT)
-"""The worst first."""
 _LINEAR, _MOST = 900.0, 998.0
 
 Row = Mapping[str, Any]
