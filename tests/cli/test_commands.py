@@ -8,6 +8,7 @@ import subprocess
 import sys
 from copy import deepcopy
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from click import unstyle
@@ -366,6 +367,8 @@ def test_a_group_leader_answers_each_line_before_the_next_one_is_written() -> No
     with subprocess.Popen(
         [sys.executable, "-c", script, "lead"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as process:
+        no_answer = Timer(60, process.kill)
+        no_answer.start()
         assert process.stdin is not None
         assert process.stdout is not None
         for line in (json.dumps(request), "", "{}", json.dumps(request)):
@@ -374,6 +377,7 @@ def test_a_group_leader_answers_each_line_before_the_next_one_is_written() -> No
                 assert json.loads(process.stdout.readline()).keys() <= {"assignments", "error"}
         process.stdin.close()
         assert process.wait() == 2
+        no_answer.cancel()
 
 
 def test_a_line_that_is_no_text_is_answered_with_an_error(tmp_path: Path) -> None:

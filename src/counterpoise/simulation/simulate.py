@@ -14,6 +14,7 @@ from counterpoise.simulation.planner import OnRound
 from counterpoise.simulation.play import Play
 from counterpoise.simulation.scenario import Scenario
 from counterpoise.simulation.scenario_file import load
+from counterpoise.snapshot.frozen import frozen
 
 __all__ = ["DEFAULT_STRATEGIES", "simulate"]
 
@@ -53,7 +54,7 @@ def simulate(
     known = load(fspath(scenario)) if isinstance(scenario, str | PathLike) else scenario
     if not isinstance(known, Scenario):
         raise ScenarioError(f"scenario: expected a Scenario, a file or the name of a ready one, not {type(known).__name__}")
-    return {name: _outcome(known, name, on_round) for name in strategies}
+    return frozen({name: _outcome(known, name, on_round) for name in strategies})
 
 
 def _protocol(clients: Sequence[Client]) -> str | None:
