@@ -34,7 +34,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """What may happen, and the fields each action reads; docs/simulate.md says what each one means."""
 
-_ABOVE_ZERO = {"session_timeout", "heartbeat_interval", "max_poll_interval"}
+_AT_LEAST_A_MILLISECOND = {"session_timeout", "heartbeat_interval", "max_poll_interval"}
 _MOST_MEMBERS, _MOST_PARTITIONS = 100_000, 10_000_000
 """More is a typing mistake, which must not fill the memory."""
 _LONGEST_S = 10 * 366 * 86_400
@@ -137,8 +137,8 @@ def faults(scenario: Scenario) -> Iterator[str]:
     for entry in fields(scenario.timing):
         value = getattr(scenario.timing, entry.name)
         yield from _time_faults(f"timing.{entry.name}", value)
-        if not value and entry.name in _ABOVE_ZERO:
-            yield f"timing.{entry.name}: 0; expected a time above 0"
+        if value < 0.001 and entry.name in _AT_LEAST_A_MILLISECOND:
+            yield f"timing.{entry.name}: {value:g}; expected at least 0.001, a millisecond"
     for at, event in enumerate(events):
         for field, most in (("count", _MOST_MEMBERS), ("partitions", _MOST_PARTITIONS)):
             if getattr(event, field) > most:
@@ -152,7 +152,7 @@ def faults(scenario: Scenario) -> Iterator[str]:
         largest = max([event.count for event in scales if event.members == group.name], default=0)
         if (total := total + max(group.count, largest)) > _MOST_MEMBERS:
             yield f"members[{at}].count: {total} members so far; at most {_MOST_MEMBERS} can be simulated"
-        for name in group.names(max(group.count, largest)):
+        for name in dict.fromkeys((group.name, *group.names(max(group.count, largest)))):
             if name in names:
                 yield f"members[{at}].name: {name} is taken by {names[name]}"
             names[name] = group.name
