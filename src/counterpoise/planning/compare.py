@@ -69,7 +69,7 @@ def compare(group: Group, strategies: Iterable[str] | None = None) -> Comparison
     -----
     `min_moves` is the number of moves of the `sticky` plan: the fewest any plan of optimal balance needs.
     """
-    if isinstance(strategies, str):
+    if isinstance(strategies, str) or not isinstance(strategies, Iterable | None):
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
     problem = problem_of(group)
     if strategies is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 
 from counterpoise.assignors.protocols import client_protocol
@@ -49,7 +49,7 @@ def simulate(
     -----
     Pure and exact: whole milliseconds, no randomness; the same scenario gives the same outcome.
     """
-    if isinstance(strategies, str):
+    if isinstance(strategies, str) or not isinstance(strategies, Iterable):
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
     known = load(fspath(scenario)) if isinstance(scenario, str | PathLike) else scenario
     if not isinstance(known, Scenario):
