@@ -9,12 +9,15 @@ import sys
 from copy import deepcopy
 from pathlib import Path
 from threading import Timer
+from types import SimpleNamespace
 
 import pytest
 from click import unstyle
 from click.testing import CliRunner, Result
+from tests.report import fleet
 
 from counterpoise.assignors.registry import strategies
+from counterpoise.cli import audit_command
 from counterpoise.cli.app import app
 from counterpoise.cli.render import lag_line
 from counterpoise.errors import InvariantError
@@ -119,6 +122,15 @@ def test_the_line_about_lag_has_no_more_digits_than_a_person_reads(
 def test_the_line_about_lag_of_a_plan_that_gives_nothing_to_anybody_has_a_bound() -> None:
     nothing = {"largest": 0, "member": "a", "bound": 5, "gap": -1.0, "counts": None, "moves": 0}
     assert lag_line(nothing) == "lag: at most 0 records per capacity (a), -100.0% above the proven lower bound of 5; 0 moved"
+
+
+def test_what_is_printed_of_one_thing_is_no_plural(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    audited = fleet.write(tmp_path, group_report=[fleet.report_row("a")], findings=[fleet.finding(1, "a")])
+    assert run("sql", audited, "SELECT * FROM range(101)").stdout.endswith("\n1 more row is not shown; --json prints all\n")
+    result = SimpleNamespace(summary=json.loads((audited / "summary.json").read_text()), place=str(audited))
+    monkeypatch.setattr(audit_command, "_run", lambda *_, **__: (result, "report.html"))
+    shown = run("audit", audited, "--out", tmp_path / "new").stdout
+    assert "report   report.html; 1 finding: in the report, or printed with --verbose" in shown
 
 
 def test_explain_answers_in_a_sentence(snapshot: Path) -> None:
