@@ -150,7 +150,7 @@ class Group:
         return cls(**groups[wanted])
 
     def to_json(self) -> str:
-        """The snapshot as one line of JSON; `from_json` reads it back."""
+        """The snapshot as one line of JSON; `from_json` reads it back (not strict: with claims on partitions that are gone)."""
         topics: dict[str, int | Topic] = {}
         for name in self.topic_names:
             count, racks = self.topics[name].partitions, self.topics[name].racks
