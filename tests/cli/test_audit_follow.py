@@ -79,13 +79,6 @@ def test_a_salt_in_the_environment_is_ignored_without_anonymize(tmp_path: Path, 
         assert (result.exit_code, words in result.output) == (2, True), result.output
 
 
-@pytest.mark.parametrize("name", ["SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"])
-def test_a_session_of_others_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, "1")
-    result = CliRunner().invoke(app, ["audit", "a", "--follow", "--out", str(tmp_path / "out")])
-    assert (result.exit_code, "--follow needs a Spark session of its own" in result.output) == (2, True)
-
-
 def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     live = ["--bootstrap-server", "h:1"]
     for absent, options, words in (

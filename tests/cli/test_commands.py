@@ -8,13 +8,18 @@ import subprocess
 import sys
 from copy import deepcopy
 from pathlib import Path
+from threading import Timer
+from types import SimpleNamespace
 
 import pytest
 from click import unstyle
 from click.testing import CliRunner, Result
+from tests.report import fleet
 
 from counterpoise.assignors.registry import strategies
+from counterpoise.cli import audit_command
 from counterpoise.cli.app import app
+from counterpoise.cli.render import lag_line
 from counterpoise.errors import InvariantError
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot import Group
@@ -96,6 +101,36 @@ def test_a_plan_for_lag_carries_its_figures_and_false_ones_are_refused(tmp_path:
     value["lag"]["bound"] = 899
     refused = run("verify", snapshot, "-", stdin=json.dumps(value))
     assert (refused.exit_code, refused.stdout) == (1, "lag: the plan says bound 899 of its lag, but it is 900\n")
+
+
+@pytest.mark.parametrize(
+    ("capacities", "lag", "words"),
+    [
+        ((3, 2), [10, 0, 0, 0], "at most 3.33 records per capacity (a), 0.0% above the proven lower bound of 3.33 "),
+        ((1, 1), [3, 3, 1, 1, 1, 0], "at most 5 records per capacity (a), 0.0% above the proven lower bound of 5 "),
+    ],
+)
+def test_the_line_about_lag_has_no_more_digits_than_a_person_reads(
+    tmp_path: Path, capacities: tuple[int, int], lag: list[int], words: str
+) -> None:
+    """And its bound is the one that its gap is of: 9 records on two members are 5, not 4.5."""
+    members = [{"id": name, "topics": ["t"], "capacity": can} for name, can in zip("ab", capacities, strict=True)]
+    (tmp_path / "group.json").write_text(json.dumps({"topics": {"t": len(lag)}, "members": members, "lag": {"t": lag}}))
+    assert f"lag: {words}" in run("plan", tmp_path / "group.json", "--strategy", "lag-sticky").stdout
+
+
+def test_the_line_about_lag_of_a_plan_that_gives_nothing_to_anybody_has_a_bound() -> None:
+    nothing = {"largest": 0, "member": "a", "bound": 5, "gap": -1.0, "counts": None, "moves": 0}
+    assert lag_line(nothing) == "lag: at most 0 records per capacity (a), -100.0% above the proven lower bound of 5; 0 moved"
+
+
+def test_what_is_printed_of_one_thing_is_no_plural(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    audited = fleet.write(tmp_path, group_report=[fleet.report_row("a")], findings=[fleet.finding(1, "a")])
+    assert run("sql", audited, "SELECT * FROM range(101)").stdout.endswith("\n1 more row is not shown; --json prints all\n")
+    result = SimpleNamespace(summary=json.loads((audited / "summary.json").read_text()), place=str(audited))
+    monkeypatch.setattr(audit_command, "_run", lambda *_, **__: (result, "report.html"))
+    shown = run("audit", audited, "--out", tmp_path / "new").stdout
+    assert "report   report.html; 1 finding: in the report, or printed with --verbose" in shown
 
 
 def test_explain_answers_in_a_sentence(snapshot: Path) -> None:
@@ -366,6 +401,8 @@ def test_a_group_leader_answers_each_line_before_the_next_one_is_written() -> No
     with subprocess.Popen(
         [sys.executable, "-c", script, "lead"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as process:
+        no_answer = Timer(60, process.kill)
+        no_answer.start()
         assert process.stdin is not None
         assert process.stdout is not None
         for line in (json.dumps(request), "", "{}", json.dumps(request)):
@@ -374,6 +411,7 @@ def test_a_group_leader_answers_each_line_before_the_next_one_is_written() -> No
                 assert json.loads(process.stdout.readline()).keys() <= {"assignments", "error"}
         process.stdin.close()
         assert process.wait() == 2
+        no_answer.cancel()
 
 
 def test_a_line_that_is_no_text_is_answered_with_an_error(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from tests.report import fleet
 
 from counterpoise import strategies
 from counterpoise.cli.app import app
+from counterpoise.cli.ownership_picture import MOST_RIBBONS, draw_outcomes
 from counterpoise.pipeline.schemas import COLUMNS, TABLES
+from counterpoise.simulation.scenario import MemberGroup, Scenario
 from counterpoise.simulation.scenario_file import load
 from counterpoise.simulation.simulate import simulate
 
@@ -56,6 +58,11 @@ def test_the_picture_is_one_svg_with_a_ribbon_for_each_partition_and_escaped_nam
     assert "<b>\\u0007" in titles
     assert all(title.isprintable() for title in titles if title)
     assert sum('"<i>"\\u001b[2J\\u202e' in (title or "") for title in titles) == 3
+
+
+def test_one_partition_that_is_not_drawn_is_no_partitions() -> None:
+    scenario = Scenario("s", {"t": MOST_RIBBONS + 1}, [MemberGroup("m", ["t"])], duration=10)
+    assert ">1 more partition not drawn: moved less often. Red dots" in draw_outcomes("s", simulate(scenario, ["range"]))
 
 
 def test_the_list_of_ready_scenarios() -> None:

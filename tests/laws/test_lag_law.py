@@ -46,6 +46,15 @@ def lagging(draw: st.DrawFn) -> Group:
     return Group(counts, members, lag)
 
 
+def test_the_bound_that_is_named_is_the_one_that_the_gap_is_of() -> None:
+    """9 records on two members: one has at least 5, not 4.5."""
+    group = Group({"t": 6}, [Member("a", ["t"]), Member("b", ["t"])], lag={"t": [3, 3, 1, 1, 1, 0]})
+    (fault,) = verify(group, {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}, ["lag"])
+    assert fault.message == (
+        "a is 7 records behind at capacity 1, 40.0% above the proven bound of 5 per capacity; 10.0% are tolerated"
+    )
+
+
 @given(lagging(), st.sampled_from(["eager", "cooperative"]), st.sampled_from(["balanced", 1, 99]))
 def test_lag_sticky_plans_keep_what_they_promise_in_memory_and_in_json(group: Group, protocol: str, counts: object) -> None:
     plan = assign(group, "lag-sticky", protocol=protocol, counts=counts)

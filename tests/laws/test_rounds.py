@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoise.assignors import assignor, strategies
+from counterpoise.assignors.registry import strategy
+from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.laws import certify
 from counterpoise.laws.check_owners import sticky_first
 from counterpoise.laws.owners import complete, valid
@@ -26,6 +28,7 @@ LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 GROUPS = 700 if LONG else 150
 OPTIMAL = ["sticky", "cooperative-sticky", "constrained-cooperative-sticky"]
 BALANCED = [*OPTIMAL, "fair", "lag-sticky"]
+COOPERATIVE_ONES = [name for name in strategies() if COOPERATIVE in strategy(name).protocols]
 NEEDS_LAG = {"lag", "lag-sticky"}
 
 
@@ -60,7 +63,7 @@ def test_sticky_assignors_are_proven_idempotent_and_done_after_two_rounds(
         assert [*idempotent(assign, group), *two_rounds(assign, group), *same_target(assign, group)] == []
 
 
-@pytest.mark.parametrize("name", ["cooperative-sticky", "constrained-cooperative-sticky", "sticky-first"])
+@pytest.mark.parametrize("name", COOPERATIVE_ONES)
 def test_the_second_round_of_any_group_ends_with_the_target_of_the_first(name: str) -> None:
     """Arbitrary claims, partitions without an owner, contested ones, holders without a claim, capacities and racks."""
     for number in range(GROUPS):
@@ -97,7 +100,7 @@ def test_the_second_round_ends_with_the_target_of_the_first_under_every_option_o
         assert same_target(assign, group_of_any_kind(number)) == [], f"group {number}"
 
 
-@pytest.mark.parametrize("name", [*OPTIMAL, "sticky-first", "lag-sticky"])
+@pytest.mark.parametrize("name", COOPERATIVE_ONES)
 @given(rebalance=rebalances(), problem=problems(capacities=True, lags=True))
 def test_a_cooperative_rebalance_ends_with_its_second_round(name: str, rebalance: Rebalance, problem: Problem) -> None:
     """Arbitrary claims and capacities, one member that joins or leaves: with the same lag round two revokes nothing."""

@@ -170,14 +170,17 @@ def test_what_a_cooperative_round_hands_out_is_no_whole_plan() -> None:
 
 
 def test_one_name_is_no_list_of_laws() -> None:
-    with pytest.raises(OptionError, match="laws: expected a list of names, not 'valid'"):
-        verify(PAIR, assign(PAIR, "sticky"), "valid")
+    for laws in ("valid", 5):
+        with pytest.raises(OptionError, match=f"laws: expected a list of names, not {laws!r}"):
+            verify(PAIR, assign(PAIR, "sticky"), laws)  # type: ignore[arg-type]
 
 
 def test_one_name_is_no_list_of_strategies() -> None:
-    for compared in (lambda: compare(PAIR, "sticky"), lambda: simulate("scale-out", "sticky")):
-        with pytest.raises(OptionError, match="strategies: expected a list of names, not 'sticky'"):
-            compared()
+    for names in ("sticky", 5):
+        with pytest.raises(OptionError, match=f"strategies: expected a list of names, not {names!r}"):
+            compare(PAIR, names)  # type: ignore[arg-type]
+        with pytest.raises(OptionError, match=f"strategies: expected a list of names, not {names!r}"):
+            simulate("scale-out", names)  # type: ignore[arg-type]
 
 
 def test_a_round_of_another_client_is_checked_by_the_laws_asked_for() -> None:

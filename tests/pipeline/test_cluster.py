@@ -117,6 +117,24 @@ def test_executors_that_are_killed_change_nothing(spark: SparkSession, capture: 
         assert differences(cluster.folder / "out", here) == []
 
 
+def test_a_capture_is_followed_through_connect_and_in_a_submission(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
+    """The second one continues where the first was stopped, and finds nothing new."""
+    here = audit(spark, capture, tmp_path / "here", strategies=STRATEGIES).out
+    words = [*command(capture, "followed", ()), "--follow"]
+    with standalone(tmp_path) as cluster:
+        out = cluster.folder / "followed"
+        with cluster.connect():
+            cluster.start("connected", [sys.executable, "-c", PROGRAM, *words], {"SPARK_REMOTE": cluster.address})
+            cluster.said("connected", "(following: 1 update)")
+            cluster.running["connected"].send_signal(signal.SIGTERM)
+            assert cluster.running["connected"].wait(60) == 0, cluster.text("connected")[-5000:]
+        assert [name for name in TABLES if rows(out, name) != rows(here, name)] == []
+        (cluster.folder / "audit.py").write_text(PROGRAM, encoding="utf-8")
+        cluster.start("submitted", cluster.submit("audit.py", *words))
+        cluster.said("submitted", "(following: 0 update)")
+        assert [name for name in TABLES if rows(out, name) != rows(here, name)] == []
+
+
 def executors_at_work(cluster: Cluster) -> list[int]:
     """Executors of the cluster's workers that have a Python worker's daemon."""
     found = []

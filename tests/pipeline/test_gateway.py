@@ -83,14 +83,21 @@ def test_an_interrupt_while_the_jvm_starts_comes_when_it_can_be_ended(
     assert [record.msg for record in caplog.records] == ["anything else"]
 
 
-def test_a_jvm_has_ended_if_its_process_has_and_one_that_others_started_never_has() -> None:
+def test_a_jvm_has_ended_if_its_process_has_and_one_that_others_started_never_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a process: the gateway is that of spark-submit, or there is none, as with Spark Connect."""
     jvm = subprocess.Popen(["sleep", "600"])
-    gateways = SimpleNamespace(proc=jvm), SimpleNamespace()
-    sessions: list[Any] = [SimpleNamespace(sparkContext=SimpleNamespace(_gateway=one)) for one in gateways]
-    assert [gateway.jvm_ended(session) for session in sessions] == [False, False]
+
+    def ended() -> list[bool]:
+        found = []
+        for one in (SimpleNamespace(proc=jvm), SimpleNamespace(), None):
+            monkeypatch.setattr(gateway, "SparkContext", SimpleNamespace(_gateway=one))
+            found.append(gateway.jvm_ended())
+        return found
+
+    assert ended() == [False, False, False]
     jvm.kill()
     jvm.wait()
-    assert [gateway.jvm_ended(session) for session in sessions] == [True, False]
+    assert ended() == [True, False, False]
 
 
 def test_where_there_is_no_java_one_line_says_what_to_do(tmp_path: Path) -> None:

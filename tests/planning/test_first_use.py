@@ -77,6 +77,15 @@ def test_a_plan_shows_its_loads_its_moves_and_whether_it_is_proven(strategy: str
     assert repr(cp.assign(PAIR, strategy)) == words
 
 
+def test_a_plan_of_a_group_whose_lag_is_known_shows_how_near_its_lag_is_to_the_bound() -> None:
+    """One member has a lag of 6 records of 10; no plan has less than 5."""
+    members = [cp.Member("a", ["t"]), cp.Member("b", ["t"])]
+    plan = cp.assign(cp.Group({"t": 2}, members, lag={"t": [6, 4]}), "lag-sticky")
+    assert repr(plan).endswith("0 moved, proven optimal, largest lag 0.0% above its bound)")
+    uneven = cp.assign(cp.Group({"t": 4}, members, lag={"t": [9, 9, 1, 1]}), "range")
+    assert "proven optimal, largest lag 80.0% above its bound" in repr(uneven)
+
+
 def test_a_large_plan_is_not_proven_only_to_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counterpoise.snapshot.plan._CHECKED_IN_REPR", 3)
     plan = cp.assign(PAIR)
@@ -110,12 +119,26 @@ def test_nothing_of_a_plan_can_be_changed(number: int) -> None:
     assert plan.to_json() == before
 
 
+def test_no_other_result_can_be_changed() -> None:
+    compared, behind = cp.compare(PAIR), cp.partition_lag([1], [0], [5])
+    outcomes = cp.simulate("leader-crash", ["range"])
+    for change in (
+        lambda: compared.pop("range"),
+        lambda: behind.lag.fill(0),
+        lambda: PAIR.settled.claim_partition.fill(0),
+        outcomes.clear,
+        lambda: outcomes["range"].intervals.start.fill(0),
+    ):
+        with pytest.raises((TypeError, ValueError), match="read-only"):
+            change()
+
+
 def test_nothing_of_a_group_can_be_changed() -> None:
     topics: dict[str, Any] = {"t": {"partitions": 1, "racks": [["r"]]}}
     group = cp.Group(topics, [cp.Member("a", ["t"], {"t": [0]})], {"t": [5]})
     parts: Any = group.topics, group.topics["t"].racks, group.members[0].topics, group.members[0].owned, group.lag
     for part in (*parts, parts[1][0], parts[3]["t"], parts[4]["t"]):
-        with pytest.raises(TypeError, match="groups and plans are read-only"):
+        with pytest.raises(TypeError, match="groups, plans and results are read-only"):
             part.clear()
     with pytest.raises(TypeError, match=r"read-only; copy what you want to change: Group\(\.\.\.\)"):
         group.topics = {}
@@ -127,7 +150,7 @@ def test_what_a_plan_hands_out_is_json_and_can_be_copied() -> None:
     assert json.loads(plan.to_json())["withheld"] == plan.withheld
     for carried in (copy.deepcopy(plan.target), pickle.loads(pickle.dumps(plan.target))):
         assert carried == plan.target
-        with pytest.raises(TypeError, match=r"groups and plans are read-only; copy what you want to change: dict\(\.\.\.\)"):
+        with pytest.raises(TypeError, match=r"results are read-only; copy what you want to change: dict\(\.\.\.\)"):
             carried.clear()
     mine = dict(plan.target)
     mine["c"] = {}

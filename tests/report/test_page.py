@@ -28,6 +28,7 @@ from counterpoise.report.group_table import group_rows
 from counterpoise.report.limits import Limits
 from counterpoise.report.picture import lane
 from counterpoise.report.ribbons import Axis
+from counterpoise.report.words import slug
 from tests.report import fleet
 from tests.report.page import Element, cells, drawings, inflated, listed, read, ribbons, section, unpacked
 from tests.s3_server import upload
@@ -162,6 +163,31 @@ def test_a_group_that_is_alone_in_an_action_is_named_alone(tmp_path):
     assert [name.text() for name in card.all("small")] == ["a"]
 
 
+def test_a_group_of_an_action_is_a_link_whatever_its_name(tmp_path):
+    names = ["a\u200bb", ""]
+    page = read(page_of(fleet.write(tmp_path, [fleet.action(1, names)], group_report=[fleet.report_row(n) for n in names])))
+    links = page.all("li", class_="action")[0].all("a")[:2]
+    assert [(link.attributes["href"], link.text()) for link in links] == [
+        (f"#{slug(names[0])}", "a\\u200bb"),
+        (f"#{slug(names[1])}", "(empty name)"),
+    ]
+
+
+def test_one_move_is_no_moves(tmp_path):
+    todo = fleet.action(1, ["a"])
+    todo["groups"][0]["saved_moves"] = 1
+    page = read(page_of(fleet.write(tmp_path, [todo], group_report=[fleet.report_row("a")])))
+    assert "a (12 s, 1 move)" in page.all("li", class_="action")[0].text()
+
+
+def test_names_are_not_translated_as_codes_are(tmp_path):
+    rows = [fleet.report_row("g", protocol="least_loaded", libraries=["my_lib"])]
+    page = read(page_of(fleet.write(tmp_path, group_report=rows, findings=[fleet.finding(1, "g", owner="leave")])))
+    choices = {e.attributes["name"]: [o.text() for o in e.all("option")[1:]] for e in page.all("select")}
+    assert [choices[name] for name in ("strategy", "library", "owner")] == [["least_loaded (1)"], ["my_lib (1)"], ["leave (1)"]]
+    assert page.all("section", class_="chart")[-1].all("span", class_="name")[0].text() == "least_loaded"
+
+
 def test_the_findings_of_a_group_are_in_its_section_with_evidence_cost_and_settings_to_copy(page):
     numbers = [len(section(page, name).all("div", class_="finding")) for name in (fleet.HOSTILE, "eager", "coop", "gone")]
     assert numbers == [1, 1, 1, 0]
@@ -202,6 +228,7 @@ def test_an_accepted_finding_says_so_and_counts_no_more(tmp_path):
     page = read(page_of(fleet.write(tmp_path, group_report=groups, findings=found)))
     (card,) = section(page, "b").all("div", class_="finding")
     assert [tag.text() for tag in card.all("span", class_="tag")] == ["accepted", "<team>"]
+    assert section(page, "b").all("summary")[0].all("span", class_="badge")[0].text() == "accepted"
     assert "until 2027-01-31: <planned>" in card.text()
     assert "1 warning, 1 accepted" in page.text()
     assert [cells(row)[2] for row in listed(page)] == ["1 warning", "none"]
@@ -222,6 +249,12 @@ def test_loads_are_those_of_the_last_step_with_members(page):
     assert gone.all("div", class_="holds")[0].text() == "old 0"
     assert "the last one with members" in gone.text()
     assert "41 behind" in section(page, "eager").all("ul", class_="loads")[0].text()
+
+
+def test_one_run_of_partitions_that_is_not_listed_is_no_runs(tmp_path):
+    steps = [fleet.step("a", 1, 0, {"m": {"t": list(range(0, 26, 2))}})]
+    page = read(page_of(fleet.write(tmp_path, group_report=[fleet.report_row("a")], rebalances=steps)))
+    assert section(page, "a").all("div", class_="holds")[0].text().endswith(", 22 and 1 more run")
 
 
 def test_the_section_says_how_many_members_its_production_needs(page):

@@ -9,7 +9,7 @@ import pytest
 from counterpoise.simulation import Event, MemberGroup, Scenario, Timing, simulate
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.play import Play
-from counterpoise.simulation.scenario_faults import faults
+from counterpoise.simulation.scenario import faults
 from counterpoise.simulation.scenario_file import ready_scenarios
 from tests.work import Compared, lines_of
 

@@ -25,7 +25,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"duration": -1}, "duration: -1.0 is negative"),
     ({"timing": {"session": 1}}, "timing: Object contains unknown field `session`"),
     ({"timing": {"revoke": -1}}, "timing.revoke: -1.0 is negative"),
-    ({"timing": {"session_timeout": 0}}, "timing.session_timeout: 0; expected a time above 0"),
+    ({"timing": {"session_timeout": 0}}, "timing.session_timeout: 0; expected at least 0.001, a millisecond"),
+    ({"timing": {"max_poll_interval": 0.0004}}, "timing.max_poll_interval: 0.0004; expected at least 0.001, a millisecond"),
     ({"members": [{"name": "m", "topics": ["t"], "cuont": 1}]}, "members[0]: Object contains unknown field `cuont`"),
     ({"members": [{"name": "m", "topics": ["t"], "count": 0}]}, "members[0].count: 0; expected at least 1"),
     (
@@ -41,6 +42,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"members": [{"name": "m", "topics": ["t"], "library": "go"}]}, "members[0].library: 'go' is unknown"),
     ({"members": [{"name": "m", "topics": ["t"], "strategies": ["x"]}]}, "members[0].strategies: strategy 'x' is unknown"),
     ({"members": [{"name": "m", "topics": ["t"]}] * 2}, "members[1].name: m is taken by m"),
+    ({"members": [{"name": "m", "topics": ["t"], "count": n} for n in (3, 1)]}, "members[1].name: m is taken by m"),
+    (
+        {"members": [{"name": name, "topics": ["t"], "count": 2} for name in ("m", "m-01")]},
+        "members[1].name: m-01 is taken by m",
+    ),
     ({"members": 5}, "members: Expected `array`, got `int`"),
 ]
 WRONG_EVENTS: list[tuple[dict[str, Any], str]] = [

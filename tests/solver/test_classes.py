@@ -59,7 +59,7 @@ def test_a_table_too_large_is_replaced_by_searching(monkeypatch):
 
     problems = [random_problem(np.random.default_rng([seed, 23]), 8) for seed in range(200)]
     wanted = [solve(problem).tolist() for problem in problems]
-    monkeypatch.setattr(claims, "DENSE_CELLS", 0)
+    monkeypatch.setattr(claims, "TABLE_CELLS", 0)
     assert [solve(problem).tolist() for problem in problems] == wanted
 
 

@@ -145,6 +145,7 @@ def command(
     from counterpoise.pipeline.tables.catalog import Catalog
     from counterpoise.report.difference import changed_findings
     from counterpoise.report.terminal import print_audit, print_changes
+    from counterpoise.report.words import plural
 
     captures = _by_cluster(sources, clusters) if sources else {_only_one(clusters): join(out, "capture")}
     begin = None if since is None else parse_time(since, "--from")
@@ -171,7 +172,7 @@ def command(
         if changes is not None:
             print_changes(changes, shown, None if verbose else top or 5, severities)
         total = result.summary["findings"]["total"]
-        more = "" if verbose or not total else f"; {total:,} findings: in the report, or printed with --verbose"
+        more = "" if verbose or not total else f"; {plural(total, 'finding')}: in the report, or printed with --verbose"
         folder = join(out, "capture")
         kept = [] if sources else [f"capture  {folder}: the same command continues it; `audit {folder}` needs no cluster"]
         for line in (f"report   {report}{more}", f"tables   {result.place}/tables", *kept):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,6 @@ from rich.status import Status as Line
 from counterpoise.cli.capture_command import trouble_lines
 from counterpoise.cli.inputs import need, stopped_by_signals
 from counterpoise.cli.render import console, say
-from counterpoise.errors import OptionError
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.capture.settings import Settings
@@ -44,8 +42,6 @@ def follow(
     """
     host, port = address
     need("--follow", "follow", *(() if port is None else ("prometheus_client",)))
-    if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
-        raise OptionError("--follow needs a Spark session of its own: start it without SPARK_REMOTE and spark-submit")
     from counterpoise.pipeline.audit import check_continued
     from counterpoise.pipeline.follow.follower import Follow
     from counterpoise.pipeline.gateway import sigterm_deferred

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from counterpoise.pipeline.wording import times
 from counterpoise.report.colours import HUES, Look, looks
 from counterpoise.report.ribbons import Axis, ticks
 from counterpoise.report.shapes import LEFT, RIGHT, WIDTH
@@ -50,7 +51,7 @@ def draw_outcomes(title: str, outcomes: Mapping[str, Outcome]) -> str:
         part for at, outcome in enumerate(outcomes.values()) for part in _panel(outcome, drawn, members, axis, 26 + at * panel)
     ]
     height = 26 + panel * len(outcomes) + 14
-    note = f"{left_out} more partitions move less often and are not drawn. " if left_out else ""
+    note = f"{times(left_out, 'more partitions')} not drawn: moved less often. " if left_out else ""
     foot = f"{note}Red dots: no owner. Grey strokes: rounds of the group. Hover for names and times."
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'

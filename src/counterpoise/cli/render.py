@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from counterpoise.laws.promises import promised
+from counterpoise.pipeline.wording import grouped
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.json_text import visible
 from counterpoise.snapshot.names import partition_list
@@ -90,9 +91,11 @@ def lag_line(figures: Mapping[str, Any]) -> str:
     if not figures["bound"]:
         return "lag: nothing lags"
     kind = {"balanced": " for balanced counts", None: ""}.get(figures["counts"], " for counts within the band")
+    largest, gap = figures["largest"], figures["gap"]
+    bound = largest / (1 + gap) if largest else figures["bound"]  # that of the gap: in whole records, if capacities are equal
     return (
-        f"lag: at most {figures['largest']:,} records per capacity ({visible(figures['member'])}), {figures['gap']:.1%} above "
-        f"the proven lower bound of {figures['bound']:,}{kind}; {figures['moves']} moved"
+        f"lag: at most {grouped(largest)} records per capacity ({visible(figures['member'])}), {gap:.1%} above "
+        f"the proven lower bound of {grouped(bound)}{kind}; {figures['moves']} moved"
     )
 
 

@@ -54,7 +54,7 @@ def command(out: str, query: str, as_json: bool) -> None:
         shown = ([one.hex() if isinstance(one, bytes) else one for one in row] for row in islice(rows, _SHOWN))
         console().print(table_of("", names, shown))
         if more := sum(1 for _ in rows):
-            say(f"{more} more rows are not shown; --json prints all")
+            say(f"{more} more {'row is' if more == 1 else 'rows are'} not shown; --json prints all")
     except RuntimeError as error:
         raise (KeyboardInterrupt if "interrupted" in str(error) else error) from None
     except duckdb.Error as error:

@@ -34,7 +34,7 @@ def chosen(laws: Iterable[str] | None) -> frozenset[str]:
 
     Raises `OptionError` if a name is no law's.
     """
-    if isinstance(laws, str):
+    if isinstance(laws, str) or not isinstance(laws, Iterable | None):
         raise OptionError(f"laws: expected a list of names, not {laws!r}")
     wanted = frozenset(DEFAULT_LAWS if laws is None else laws)
     unknown = sorted(wanted - LAWS.keys())

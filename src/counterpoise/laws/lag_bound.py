@@ -22,7 +22,7 @@ _CLOSURE_NODES = 1500
 _FILLED = 8
 """So many of the heaviest partitions are looked at together with what fills up their owners."""
 
-__all__ = ["LagReport", "lag_floor", "lag_report", "who_may_own"]
+__all__ = ["LagReport", "in_records", "lag_floor", "lag_report", "who_may_own"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     crowd = max(crowd, _single(view, problem, owner, counts))
     reason = "nothing" if not max(bound, crowd) else "topics" if bound >= crowd else "crowding"
     bound = max(bound, crowd)
-    floor = _in_records(bound, problem.capacity)
+    floor = in_records(bound, problem.capacity)
     moves = int(np.count_nonzero((problem.previous_owner >= 0) & (owner >= 0) & (owner != problem.previous_owner)))
     named = tuple(np.flatnonzero(np.append(chosen, False)[view.class_of_topic]).tolist())
     gap = float(largest / floor - 1) if floor else 0.0
@@ -141,10 +141,10 @@ def lag_floor(
     load = sums_by_code(nobody if owner is None else owner, problem.lag, problem.n_members)
     bound, chosen = _densest(view, capacity, load)
     crowd = max(_crowding(view, capacity, one, 0) for one in (chosen, np.ones(len(chosen), np.bool_)))
-    return _in_records(max(bound, crowd, _single(view, problem, nobody, None)), capacity)
+    return in_records(max(bound, crowd, _single(view, problem, nobody, None)), capacity)
 
 
-def _in_records(bound: Fraction, capacity: Int64) -> Fraction:
+def in_records(bound: Fraction, capacity: Int64) -> Fraction:
     """A bound per capacity, rounded up to whole records if all members have the same capacity."""
     step = int(capacity[0])
     even = step == int(capacity.min()) == int(capacity.max())
@@ -155,7 +155,8 @@ def _alike_bound(lag: Int64, n_members: int) -> int:
     """The bound of `lag_report` for any plan if all members subscribe to everything at capacity 1, rounded up to records.
 
     The largest of: the even share; the heaviest partition; for each k, the k + 1 lightest of the k*M + 1 heaviest partitions,
-    because one member owns at least k + 1 of these. O(P log P).
+    because one member owns at least k + 1 of these. O(P log P). Small groups take 0.02 instead of 0.3 ms: an
+    audit computes this for every generation.
     """
     if not len(lag):
         return 0

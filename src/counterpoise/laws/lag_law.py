@@ -14,7 +14,7 @@ from counterpoise.laws.balance import MarginalCosts, heaviest, loads, marginal_c
 from counterpoise.laws.certificate import balance_violation
 from counterpoise.laws.exchange import along_walk
 from counterpoise.laws.exchange_graph import ExchangeGraph, classes, exchange_graph
-from counterpoise.laws.lag_bound import lag_report
+from counterpoise.laws.lag_bound import in_records, lag_report
 from counterpoise.laws.violation import Violation, Words
 from counterpoise.model.arrays import sums_by_code
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
@@ -57,9 +57,10 @@ def lag(
     if not over:
         return []
     _, worst = max(over, key=lambda each: (each[0], -each[1]))
+    bound = _words(in_records(report.bound, problem.capacity))
     message = (
         f"{words.member(worst)} is {int(behind[worst])} records behind at capacity {int(problem.capacity[worst])}, "
-        f"{report.gap:.1%} above the proven bound of {_words(report.bound)} per capacity; {float(share):.1%} are tolerated"
+        f"{report.gap:.1%} above the proven bound of {bound} per capacity; {float(share):.1%} are tolerated"
     )
     return [Violation("lag", message, len(over))]
 

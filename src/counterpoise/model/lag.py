@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import OptionError, ProblemError, some
+from counterpoise.model.arrays import locked
 from counterpoise.model.problem import Int64
 
 EXACT = 0
@@ -113,7 +114,7 @@ def partition_lag(
     quality[done > last] = BEYOND_END
     quality[done < first] = BELOW_BEGIN
     quality[missing] = RESET_POLICY
-    return PartitionLag(last - position, quality)
+    return PartitionLag(locked(last - position), locked(quality))
 
 
 def _offsets(name: str, values: object) -> Int64:

@@ -46,7 +46,6 @@ _SMALL_BATCHES = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
 """For blocks, which may have some megabytes each."""
 _FOLD_BYTES = 8 << 20
 """Bytes of blocks per fold task."""
-_MOST_TASKS = 64
 Manifest = dict[str, Any]
 
 
@@ -250,7 +249,7 @@ class Engine:
         ]
         data = blocks.where(fn.col("bucket") != MANIFEST)
         size = sum(about["bytes"] for about in self.scanned)
-        tasks = min(_MOST_TASKS, max(self._parallelism, size // _FOLD_BYTES))
+        tasks = min(sum(one.buckets for one in self.tasks.values()), max(self._parallelism, size // _FOLD_BYTES))
         with configured(self._spark, _SMALL_BATCHES):
             sorted_ = data.repartition(int(tasks), "bucket").sortWithinPartitions("bucket", "first_time", "kind")
             rows = sorted_.mapInArrow(partial(fold_blocks, clusters), "manifest string").collect()

@@ -15,7 +15,6 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
 
 from counterpoise.errors import OptionError
 
@@ -112,9 +111,9 @@ def sigterm_deferred() -> Iterator[None]:
             signal.raise_signal(signal.SIGTERM)
 
 
-def jvm_ended(spark: SparkSession) -> bool:
-    """Whether this process started the JVM of the session, and it has ended. A JVM of `spark-submit` counts as running."""
-    jvm = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 - the process has no public name
+def jvm_ended() -> bool:
+    """Whether this process started a JVM, and it has ended. A JVM of `spark-submit` or of a server counts as running."""
+    jvm = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the process has no public name
     return jvm is not None and jvm.poll() is not None
 
 

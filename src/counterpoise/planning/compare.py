@@ -10,6 +10,7 @@ from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError
 from counterpoise.metrics import Batch, Metrics, Query
 from counterpoise.planning.assign import planned, problem_of, protocol_of
+from counterpoise.snapshot.frozen import FrozenDict
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.html import html_table
 
@@ -22,8 +23,8 @@ _SHOWN = (
 """What fits on a screen."""
 
 
-class Comparison(dict[str, Metrics]):
-    """Metrics by strategy name, for one group. Shown as a table in a notebook."""
+class Comparison(FrozenDict[str, Metrics]):
+    """Metrics by strategy name, for one group; read-only. Shown as a table in a notebook."""
 
     def rows_as_text(self) -> tuple[list[str], list[list[str]]]:
         """The most important figures that are known, as text: columns, and a row per strategy."""
@@ -68,7 +69,7 @@ def compare(group: Group, strategies: Iterable[str] | None = None) -> Comparison
     -----
     `min_moves` is the number of moves of the `sticky` plan: the fewest any plan of optimal balance needs.
     """
-    if isinstance(strategies, str):
+    if isinstance(strategies, str) or not isinstance(strategies, Iterable | None):
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
     problem = problem_of(group)
     if strategies is None:

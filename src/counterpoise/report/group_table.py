@@ -145,6 +145,6 @@ def choices(rows: Iterable[GroupRow], actions: Iterable[Row]) -> list[tuple[str,
     made = []
     for name, tally in tallies.items():
         ranked = sorted(tally.items(), key=lambda item: (-item[1], item[0]))
-        offered = [(value, f"{phrase(value)} ({count(n)})") for value, n in ranked]
+        offered = [(value, f"{phrase(value) if name == 'kind' else value} ({count(n)})") for value, n in ranked]
         made.append((name, "finding" if name == "kind" else name, offered))
     return [*made, ("action", "action", [(str(row["rank"]), f"{row['rank']}. {visible(row['title'])}") for row in actions])]

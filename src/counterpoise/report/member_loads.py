@@ -72,7 +72,7 @@ def _holds(history: GroupHistory, partitions: list[int]) -> str:
 
 def _runs(numbers: list[int]) -> str:
     found = index_runs(numbers)
-    return ", ".join(found[:_RUNS]) + (f" and {len(found) - _RUNS} more runs" if len(found) > _RUNS else "")
+    return ", ".join(found[:_RUNS]) + (f" and {plural(len(found) - _RUNS, 'more run')}" if len(found) > _RUNS else "")
 
 
 def more_loads(loads: list[Load], most: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -98,11 +99,11 @@ def first_groups(summary: Row, row: Row, most: int) -> str:
     return ", ".join([*names, *([f"and {count(more)} more"] if more else [])])
 
 
-def bars(counts: dict[str, int]) -> list[Bar]:
-    """Counts as bars, the longest first."""
+def bars(counts: dict[str, int], words: Callable[[object], str] = phrase) -> list[Bar]:
+    """Counts as bars, the longest first; `words`: how a name is written."""
     top = max(counts.values(), default=0)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [Bar(phrase(name), count(n), round(100 * n / max(top, 1), 1)) for name, n in ranked if n]
+    return [Bar(words(name), count(n), round(100 * n / max(top, 1), 1)) for name, n in ranked if n]
 
 
 def importance(groups: list[Row], findings: list[Row]) -> list[Row]:

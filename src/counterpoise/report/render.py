@@ -38,6 +38,7 @@ __all__ = ["write_report"]
 
 _TEMPLATES = files("counterpoise.report") / "templates"
 _SCRIPTS = ("page.js", "tables.js", "view.js")
+_SAVED = (("saved_seconds", "s"), ("estimated_seconds", "s estimated"))
 
 
 def write_report(out_dir: str | Path, limits: Limits | None = None) -> str:
@@ -142,7 +143,7 @@ def _charts(summary: Row) -> list[tuple[str, Any]]:
         ("Rebalances by cause", bars(summary["rebalances"]["by_cause"])),
         ("Steps by kind", bars(summary["rebalances"]["by_kind"])),
         ("Groups by type", bars(summary["groups"]["by_type"])),
-        ("Groups by strategy", bars(summary["groups"]["by_protocol"])),
+        ("Groups by strategy", bars(summary["groups"]["by_protocol"], visible)),
     ]
     return [(title, made) for title, made in charts if made]
 
@@ -156,9 +157,9 @@ def _action(summary: Row, row: Row, number_of: Mapping[str, int]) -> Row:
     ]
     groups = []
     for one in row["groups"]:
-        name = visible(group_name(summary, one))
-        seconds = [(one["saved_seconds"], "s"), (one["estimated_seconds"], "s estimated"), (one["saved_moves"], "moves")]
-        figures = ", ".join(f"{count(round(value))} {unit}" for value, unit in seconds if round(value))
-        groups.append((name, slug(name) if name in number_of else None, figures))
+        name = group_name(summary, one)
+        figures = [f"{count(round(one[key]))} {unit}" for key, unit in _SAVED if round(one[key])]
+        figures += [plural(round(one["saved_moves"]), "move")] if round(one["saved_moves"]) else []
+        groups.append((visible(name) or "(empty name)", slug(name) if name in number_of else None, ", ".join(figures)))
     about = {"rank": row["rank"], "n_groups": row["n_groups"], "first": first_groups(summary, row, 3)}
     return {**texts, **about, "config": blocks, "groups": groups}

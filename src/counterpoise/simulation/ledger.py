@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from counterpoise.model.arrays import locked
 from counterpoise.model.problem import Int64
 
 __all__ = ["ABSENT", "Intervals", "Ledger"]
@@ -27,6 +28,10 @@ class Intervals:
     member: Int64
     start: Int64
     end: Int64
+
+    def __post_init__(self) -> None:
+        for column in vars(self).values():
+            locked(column)
 
     def of_members(self) -> Intervals:
         """The same without the intervals in which a partition did not exist."""

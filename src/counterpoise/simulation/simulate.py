@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 
 from counterpoise.assignors.protocols import client_protocol
@@ -14,6 +14,7 @@ from counterpoise.simulation.planner import OnRound
 from counterpoise.simulation.play import Play
 from counterpoise.simulation.scenario import Scenario
 from counterpoise.simulation.scenario_file import load
+from counterpoise.snapshot.frozen import frozen
 
 __all__ = ["DEFAULT_STRATEGIES", "simulate"]
 
@@ -48,12 +49,12 @@ def simulate(
     -----
     Pure and exact: whole milliseconds, no randomness; the same scenario gives the same outcome.
     """
-    if isinstance(strategies, str):
+    if isinstance(strategies, str) or not isinstance(strategies, Iterable):
         raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
     known = load(fspath(scenario)) if isinstance(scenario, str | PathLike) else scenario
     if not isinstance(known, Scenario):
         raise ScenarioError(f"scenario: expected a Scenario, a file or the name of a ready one, not {type(known).__name__}")
-    return {name: _outcome(known, name, on_round) for name in strategies}
+    return frozen({name: _outcome(known, name, on_round) for name in strategies})
 
 
 def _protocol(clients: Sequence[Client]) -> str | None:

@@ -43,7 +43,7 @@ def frozen(value: T) -> T:
 def refuse(self: object, *_: object, **__: object) -> NoReturn:
     """A method that would change an object, and raises TypeError instead."""
     copied = next(kind.__name__ for kind in (dict, list, type(self)) if isinstance(self, kind))
-    raise TypeError(f"groups and plans are read-only; copy what you want to change: {copied}(...)")
+    raise TypeError(f"groups, plans and results are read-only; copy what you want to change: {copied}(...)")
 
 
 for _kind, _names in (

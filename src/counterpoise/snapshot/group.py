@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from counterpoise.errors import SnapshotError
+from counterpoise.model.arrays import locked
 from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import FORM, check_claims, check_ids, check_lag, checked, known_topics, refuse_sets
@@ -149,7 +150,7 @@ class Group:
         return cls(**groups[wanted])
 
     def to_json(self) -> str:
-        """The snapshot as one line of JSON; `from_json` reads it back."""
+        """The snapshot as one line of JSON; `from_json` reads it back (not strict: with claims on partitions that are gone)."""
         topics: dict[str, int | Topic] = {}
         for name in self.topic_names:
             count, racks = self.topics[name].partitions, self.topics[name].racks
@@ -214,7 +215,7 @@ class Group:
             ),
             rank=static_rank(self.member_ids, [member.instance_id for member in self.members_by_code]),
         )
-        return Settlement(problem, claim_member, claim_partition, generation, unknown, vanished)
+        return Settlement(problem, locked(claim_member), locked(claim_partition), locked(generation), unknown, vanished)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):

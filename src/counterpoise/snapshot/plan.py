@@ -81,7 +81,8 @@ class Plan:
         if "certificate" not in vars(self) and self.problem.n_partitions > _CHECKED_IN_REPR:
             return "not checked"
         made = self.certificate
-        return "proven optimal" if made.sticky else "balanced, but more could stay" if made.balanced else "not balanced"
+        proven = "proven optimal" if made.sticky else "balanced, but more could stay" if made.balanced else "not balanced"
+        return proven if self.lag_report is None else f"{proven}, largest lag {self.lag_report.gap:.1%} above its bound"
 
     @cached_property
     def assignment(self) -> Assignment:

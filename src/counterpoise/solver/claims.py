@@ -9,10 +9,10 @@ import numpy as np
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.classes import Classes, sum_by
 
-DENSE_CELLS = 4_000_000
+TABLE_CELLS = 4_000_000
 """Up to this many cells (topic classes x members) a table beats sorting; beyond it would cost memory."""
 
-__all__ = ["DENSE_CELLS", "Claims", "claims_of", "no_claims", "valid_claims"]
+__all__ = ["TABLE_CELLS", "Claims", "claims_of", "no_claims", "valid_claims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def claims_of(problem: Problem, classes: Classes) -> Claims:
     where = np.flatnonzero(owner >= 0)
     key = classes.topic_class[where].astype(np.int64) * n_members + owner[where]
     cells = classes.n_topic_classes * n_members
-    if cells <= max(min(DENSE_CELLS, 20 * len(key)), len(key)) or not len(key):
+    if cells <= max(min(TABLE_CELLS, 20 * len(key)), len(key)) or not len(key):
         table = np.bincount(key, minlength=1)
         cell = np.flatnonzero(table)
         count = table[cell]

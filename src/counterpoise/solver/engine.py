@@ -35,19 +35,18 @@ Evenness: TypeAlias = Literal["near", "exact"]
 
 
 def solve(problem: Problem, *, history: History = "prefer", racks: RackOrder = "after", evenness: Evenness = "near") -> Int32:
-    """Owners that are optimal in the objectives 1 to 3, each among the plans that are optimal in those before it.
+    """Owners that are optimal in the objectives 1 to 4, each among the plans that are optimal in those before it.
 
-    4 and 5 are rules for what is left open. Returns the owners, int32[P]: UNOWNED exactly where nobody subscribes.
+    5 is a rule for what is left open. Returns the owners, int32[P]: UNOWNED exactly where nobody subscribes.
 
     1. Every partition with a subscriber is owned by one.
     2. The loads, sorted descending, are lexicographically smallest; with capacities, sum(load**2 / capacity) is minimal.
        With `history="pin"`: among plans in which every valid claim stays.
-    3. The number of partitions that stay is maximal, then the number whose owner stands in a replica's rack
-       (`racks="before"`: the other way round).
-    4. Topics are spread: free partitions go to member classes near their proportional shares, and inside a member class to
-       the least loaded member. That is a rule; with `evenness="exact"` it is an optimum.
-    5. Ties: ceiling slots go to the members with most claims above their floor, then by id; free partitions follow in order,
-       each to the least loaded member, then by id.
+    3. The number of partitions that stay is maximal.
+    4. The number of partitions whose owner is in a replica's rack is maximal (`racks="before"`: 4 comes before 3).
+    5. Topics are spread (`evenness="exact"`: optimally): free partitions go to member classes near their proportional shares,
+       and inside a member class to the least loaded member. Ties: ceiling slots go to the members with most claims above
+       their floor, then by id; free partitions follow in order, each to the least loaded member, then by id.
     Integers throughout. With few classes O(P) and a handful of small flows; docs/algorithm.md has the proof.
     """
     return prepare(problem, history=history, racks=racks, evenness=evenness).plan(problem)
@@ -115,7 +114,7 @@ def _solve_by_flows(
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Units of each topic class to assign, claims that may be kept, capacities and units held already."""
+    """Units of each topic class to assign, claims that may be kept, and capacities with what is pinned."""
 
     classes: Classes
     claims: Claims

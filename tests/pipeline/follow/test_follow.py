@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 
 from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import CaptureError, SourceError
@@ -183,7 +184,7 @@ def test_whatever_an_update_raises_if_the_jvm_has_ended_the_exit_code_is_3(
         raise CaptureError("s.rebalances: Answer from Java side is empty")
 
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.audit", fail)
-    monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda _: bool(ended))
+    monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda: bool(ended))
     with pytest.raises(SourceError, match=r"failed \(s\.rebalances: Answer from Java side is empty\); start again") as raised:
         Follow(spark, {"default": SHOP}, tmp_path / "out").run()
     assert exit_code_of(raised.value) == 3
@@ -192,8 +193,8 @@ def test_whatever_an_update_raises_if_the_jvm_has_ended_the_exit_code_is_3(
 def test_the_end_of_the_jvm_is_noticed_even_if_an_idle_update_uses_up_the_trigger(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert hasattr(spark.sparkContext._gateway, "proc"), "jvm_ended looks at it"
-    monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda _: True)
+    assert hasattr(SparkContext._gateway, "proc"), "jvm_ended looks at it"
+    monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda: True)
     follow = Follow(spark, {"default": SHOP}, tmp_path / "out", trigger=0.0)
     with pytest.raises(OSError, match="Spark's JVM has ended"):
         follow._wait(time.monotonic())

@@ -16,6 +16,7 @@ from counterpoise.errors import OptionError
 from counterpoise.pipeline import audit as auditing
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
+from counterpoise.pipeline.fold import ends_file
 from counterpoise.pipeline.incremental.positions import first_record
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
 from counterpoise.pipeline.run import SUMMARY_FORMAT
@@ -24,6 +25,7 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import list_files, read_bytes
+from counterpoise.pipeline.storage.files import upload as upload_file
 from counterpoise.pipeline.tables.catalog import Catalog
 from counterpoise.pipeline.tables.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
@@ -97,8 +99,17 @@ def test_updates_give_the_tables_of_one_audit(spark: SparkSession, tmp_path: Pat
     assert kept == [True, way != "sampled late", way == "unsampled"]
 
 
-def test_from_and_to_an_object_store_with_hashed_names(spark: SparkSession, tmp_path: Path, s3: str) -> None:
-    """The state has plain names, and so it is beside the folder that is passed on."""
+def test_from_and_to_an_object_store_with_hashed_names(
+    spark: SparkSession, tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state has plain names, and so it is beside the folder that is passed on. Samples are uploaded once per update."""
+    uploads: list[str] = []
+
+    def counted(place: str, samples: Any) -> None:
+        uploads.append(place)
+        upload_file(place, samples)
+
+    monkeypatch.setattr(ends_file, "upload", counted)
     out, options = f"{s3}/audits/out", dict[str, Any](strategies=STRATEGIES, salt="secret")
     with configured(spark, ONE_PARTITION):
         for share in (0.3, 2.0):
@@ -109,6 +120,7 @@ def test_from_and_to_an_object_store_with_hashed_names(spark: SparkSession, tmp_
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole.out, name)] == []
     assert made.summary["tables"]["partition_lag"]["rows"] == whole.summary["tables"]["partition_lag"]["rows"] > 100
     assert again.nothing_new
+    assert [place.split("/")[-2] for place in uploads] == ["ends", "ends"]
     assert {file.removeprefix(f"{out}/").split("/")[0] for file in list_files(out)} == {"tables", "summary.json", ".transaction"}
     state = {file.removeprefix(f"{s3}/audits/.out-state/").split("/")[0] for file in list_files(f"{s3}/audits/.out-state")}
     assert state == {"states", "ends", "saved"}

@@ -101,7 +101,7 @@ class Follow:
         the JVM has ended.
         """
         with self._transaction.open():
-            worker = InheritableThread(target=self._work, name="counterpoise-updates")
+            worker = InheritableThread(target=self._work, name="counterpoise-updates", session=self._spark)
             worker.start()
             try:
                 while worker.is_alive():
@@ -120,13 +120,13 @@ class Follow:
 
     def _work(self) -> None:
         try:
-            self._spark.sparkContext.setJobGroup(_JOBS, "counterpoise audit --follow", interruptOnCancel=True)
+            self._spark.addTag(_JOBS)
             self._updates()
         except Exception as error:  # noqa: BLE001 - raised by `run`, in the thread that waits
             if self._stopped.wait(_SIGTERM_S):
                 return
             self._failed = error
-            if not isinstance(error, CounterpoiseError) or jvm_ended(self._spark):
+            if not isinstance(error, CounterpoiseError) or jvm_ended():
                 where, reason = ", ".join(map(str, self._sources.values())), cause_of(str(error))
                 self._failed = SourceError(f"{where}: an update has failed ({reason}); start again, nothing is lost")
                 if not isinstance(error, OSError):  # an OSError in the chain gives exit code 3
@@ -156,7 +156,7 @@ class Follow:
     def _wait(self, until: float) -> None:
         """Return at this time or at `stop`. OSError if the JVM has ended: an update that finds nothing new does not call it."""
         while not self._stopped.wait(max(0.0, min(_POLL_S, until - time.monotonic()))):
-            if jvm_ended(self._spark):
+            if jvm_ended():
                 raise OSError("Spark's JVM has ended")
             if time.monotonic() >= until:
                 return
@@ -164,7 +164,7 @@ class Follow:
     def _cancel(self) -> None:
         self.status.doing = "stopping"
         try:
-            self._spark.sparkContext.cancelJobGroup(_JOBS)
+            self._spark.interruptTag(_JOBS)
         except Exception:  # noqa: BLE001 - without a JVM there is no job
             self._stopped.set()
 

@@ -19,7 +19,7 @@ from counterpoise.pipeline.incremental.positions import (
     watermark_of,
 )
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
-from counterpoise.pipeline.storage.files import is_local, upload
+from counterpoise.pipeline.storage.files import is_local
 
 __all__ = ["StateTooOldError", "Update"]
 
@@ -77,6 +77,8 @@ class Update:
         now = self.clusters[name].files
         changed = (file for file in source.files.records if last.files.get(file) != now[file])
         ends = samples_of(source.files, new_file, self._scope.window, before, last.watermark)
+        if ends.file and not is_local(work.state):
+            ends = replace(ends, copy=work.new_files.state_file("ends", "bin"))
         return ClusterInput(tuple(changed), ends, last)
 
     def add_scanned(self, engine: Engine) -> None:
@@ -150,11 +152,7 @@ class Update:
 
     def _save_samples(self, now: ClusterState, ends: EndsFile) -> list[str]:
         """Save samples up to the watermark; the next audit reads the others again, because more may come between them."""
-        about, file = self._transaction.new_files.state_file("ends", "json"), ends.file
-        if not is_local(self._transaction.state):
-            file = self._transaction.new_files.state_file("ends", "bin")
-            with Path(ends.file).open("rb") as content:
-                upload(file, content)
+        about, file = self._transaction.new_files.state_file("ends", "json"), ends.copy or ends.file
         replace(ends.up_to(now.watermark or 0), file="").save(about)
         now.ends, now.samples = self._transaction.name_of(about), self._transaction.name_of(file)
         return [about, file]

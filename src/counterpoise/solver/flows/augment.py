@@ -124,9 +124,9 @@ class Residual:
     def _augment_along(self, path: list[int]) -> int:
         """Push what the path takes; cut it back to its first full entry and return the node there."""
         capacity, mate = self.capacity, self.mate
-        room = [capacity[entry] for entry in path]
-        amount = min(room)
-        first_full = room.index(amount)
+        slack = [capacity[entry] for entry in path]
+        amount = min(slack)
+        first_full = slack.index(amount)
         for entry in path:
             capacity[entry] -= amount
             capacity[mate[entry]] += amount

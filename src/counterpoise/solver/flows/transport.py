@@ -41,7 +41,7 @@ class ClassAllocation:
     """Claims given up, final loads, and units by topic class and member class."""
 
     shed: Int64  # int64[K]: claims each cell of the history gives up
-    load: Int64  # int64[M]: units each member ends with (offsets not counted)
+    load: Int64  # int64[M]: units each member ends with, without pinned ones
     # topic_class, member_class, count (int64[X]): units of each topic class that go to members of each member class; members of a
     # member class fill up to their loads
     topic_class: Int64

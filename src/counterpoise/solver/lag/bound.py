@@ -35,6 +35,7 @@ def lower_bound(
 
     - the lag of a set of topics over the capacity of its subscribers. Sets: all topics, and for each topic class those that only
       its subscribers read;
+    - the heaviest partition of a topic class over the largest capacity of its subscribers;
     - the j heaviest partitions over the j largest capacities;
     - the k + 1 lightest of the k * M + 1 heaviest partitions over the largest capacity: one of M members owns as many;
     - with balanced counts at equal capacities, a heavy partition and the lightest ones that complete its owner's count.

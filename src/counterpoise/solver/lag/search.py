@@ -66,9 +66,9 @@ class LagSearch:
         # If balanced counts demand moves, claims are not those of a second round, and no balanced plan keeps them all.
         if self.band == 0 and not _stays(claims, completed.owner) and self.max_moves is None:
             stable = self._stable(problem, completed, effort, final=False)
-            if stable is not None or self.limit is self._bound_limit:
+            if stable is not None or not self.scratch.over():
                 return stable or self.scratch.owner
-        if self.limit is not self._bound_limit:
+        if self.scratch.over():
             completed = self._completed(claims, self.limit)
         if self.max_moves is not None:
             return self._capped(completed, claims, self.max_moves)
@@ -263,15 +263,19 @@ class LagSearch:
                 return state.owner
             if _stays(first_round, self.scratch.owner):
                 return self.scratch.owner
-            second = self._completed(first_round, self._bound_limit)
-            effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
+            second = self._second_round(first_round, self._bound_limit, effort)
             if final and second.over() and limit != self._bound_limit and (self.band or _stays(first_round, second.owner)):
-                second = self._completed(first_round, limit)
-                effort.left -= self._share - second.effort.left + self.problem.n_partitions // 2 + 1
+                second = self._second_round(first_round, limit, effort)
             if not second.over() and _stays(first_round, second.owner) and _first_round(problem, second.owner) == first_round:
                 return second.owner
             state = second
         return None
+
+    def _second_round(self, claims: list[int], limit: list[int], effort: Effort) -> PlanState:
+        """`_completed`; its steps, and those to index a plan (`PlanState.index`), come from `effort`."""
+        state = self._completed(claims, limit)
+        effort.left -= self._share - state.effort.left + self.problem.n_partitions // 2 + 1
+        return state
 
     def _capped(self, state: PlanState, claims: list[int], most: int) -> list[int]:
         """Local search with at most so many moves, including those that counts demand; none if a partition was unclaimed."""
