@@ -25,7 +25,7 @@ from counterpoise.model.problem import Int32, Int64, Problem
 
 __all__ = ["drift", "drift_by_seed", "gaps", "hard", "longest_first", "main"]
 
-SHAPES = ("zipf", "lognormal", "mostly zero", "one giant")
+SHAPES = ("zipf", "lognormal", "mostly zero", "one oversized partition")
 SUBSCRIPTIONS = ("equal", "four sets", "random")
 TOLERANCE = 0.01
 

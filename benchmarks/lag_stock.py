@@ -1,4 +1,4 @@
-"""A plan before its partitions move, in the numbers that lower bounds on its moves ask for."""
+"""The figures of a plan that lower bounds on the moves away from it need."""
 
 from __future__ import annotations
 
@@ -15,20 +15,27 @@ from counterpoise.model.problem import Int32, Int64, Problem
 __all__ = ["NEVER", "Bools", "Stock", "take_stock"]
 
 NEVER = 10**6
-"""More moves than any partition can cost: nobody can take it."""
+"""A cost above any number of moves: of a partition that no member can take."""
 _LOOK = 4
-"""Among so many times the largest count of the lightest partitions is looked for what a member may take; more weighs nothing."""
+"""The partitions that a member may take are looked for among this many times the largest count of the lightest ones. If a member
+takes more than are found there, the others count as weightless."""
 
 Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Stock:
-    """The plan before: `lag` per partition, `excess` over the limit per member (negative: room), `may[class, member]`.
+    """A plan as arrays; a member's lag is the sum of its partitions' lags.
 
-    `mine` are each member's partitions, heaviest first, `heaviest[m][k - 1]` the sum of its k heaviest, `lightest[m][k]` that
-    of the k lightest it may take (0 where counts are free). `drops` and `rises`: who may end with one fewer, or one more.
-    `apart` are the sets of members that balanced counts keep apart; none where counts are free.
+    lag : per partition
+    excess : per member, its lag minus the limit; if negative, its slack
+    mine : per member, its partitions, heaviest first
+    heaviest : `heaviest[m][k - 1]` is the sum of the k heaviest partitions of member m
+    lightest : `lightest[m][k]` is the sum of the k lightest partitions that m may take; only `[0]` if counts are free
+    drops, rises : per member, whether another balanced plan gives it one partition fewer, or one more
+    class_of_partition : topic class per partition
+    may : `may[class, member]`: the member may own partitions of the class (in some balanced plan, unless counts are free)
+    apart : the sets of members between which balanced counts let no partition pass; empty if counts are free
     """
 
     lag: Int64
@@ -38,17 +45,17 @@ class Stock:
     lightest: list[Int64]
     drops: Int64
     rises: Bools
-    kind: Int32
+    class_of_partition: Int32
     may: Bools
     apart: list[Int64]
 
     def back(self, member: int, number: Int64) -> Int64:
-        """What so many of the lightest weigh."""
+        """The sum of the `number` lightest partitions that the member may take."""
         total = self.lightest[member]
         return total[np.clip(number, 0, len(total) - 1)]
 
     def number(self, member: int, wanted: Int64) -> Int64:
-        """How many the member gives so that it is `wanted` lighter, not counting one that it takes; `NEVER`: all do not."""
+        """The fewest partitions that the member gives to lose `wanted` besides one that it takes; `NEVER` if all are too few."""
         total = self.heaviest[member]
         net = np.maximum.accumulate(total - self.back(member, np.arange(len(total)) - self.drops[member]))
         number = np.searchsorted(net, wanted) + 1
@@ -56,7 +63,7 @@ class Stock:
 
 
 def take_stock(problem: Problem, owner: Int32, limit: int, fixed: bool) -> Stock:
-    """Look at a plan; `fixed`: with balanced counts, which stay."""
+    """The figures of the plan `owner`; `fixed`: it is balanced, and only balanced plans are considered."""
     lag, n = np.asarray(problem.lag), problem.n_members
     load = np.zeros(n, np.int64)
     np.add.at(load, owner, lag)
@@ -80,7 +87,7 @@ def take_stock(problem: Problem, owner: Int32, limit: int, fixed: bool) -> Stock
 
 
 def _apart(may: Bools) -> list[Int64]:
-    """Sets of members between which no partition can change hands while counts stay balanced."""
+    """The sets of members between which no partition can pass while counts stay balanced."""
     number, member = np.nonzero(may)
     classes, n = may.shape
     arcs = coo_matrix((np.ones(len(number)), (number, classes + member)), shape=(classes + n, classes + n))

@@ -62,7 +62,7 @@ def test_the_example_package_is_built_and_installed_plans_and_is_listed(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("point", "told"),
+    ("point", "message"),
     [
         ("nowhere:STRATEGY", "cannot be loaded (No module named 'nowhere'); repair or remove its package"),
         ("least_loaded:NOTHING", "cannot be loaded (module 'least_loaded' has no attribute 'NOTHING')"),
@@ -71,14 +71,14 @@ def test_the_example_package_is_built_and_installed_plans_and_is_listed(tmp_path
         ("least_loaded:LEAST_LOADED", "expected a Strategy of this name, got Strategy(name='least-loaded'"),
     ],
 )
-def test_a_broken_package_is_one_line_and_leaves_built_in_strategies_alone(tmp_path: Path, point: str, told: str) -> None:
+def test_a_broken_package_is_one_line_and_leaves_built_in_strategies_alone(tmp_path: Path, point: str, message: str) -> None:
     site = installed(tmp_path, {"mine": point})
     (site / "broken.py").write_text("nothing")
     (tmp_path / "group.json").write_text(json.dumps(GROUP))
     plan = (*MAIN, "plan", str(tmp_path / "group.json"), "-s")
     assert run(site, *plan, "sticky").returncode == 0
     done = run(site, *plan, "mine")
-    assert (done.returncode, told in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
+    assert (done.returncode, message in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
 
 
 def test_a_package_neither_hides_the_strategies_of_others_nor_replaces_one(tmp_path: Path) -> None:
@@ -193,14 +193,14 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("fields", "told"), FAULTS.values(), ids=FAULTS)
-def test_a_strategy_that_breaks_a_law_is_found(fields: dict[str, Any], told: str) -> None:
+@pytest.mark.parametrize(("fields", "fault"), FAULTS.values(), ids=FAULTS)
+def test_a_strategy_that_breaks_a_law_is_found(fields: dict[str, Any], fault: str) -> None:
     given: dict[str, Any] = {"name": "mine", "protocols": (EAGER,), "guarantee": "", "reads": frozenset()} | fields
     with pytest.raises(AssertionError) as raised:
         check_strategy(Strategy(**given))
     head, *found = str(raised.value).splitlines()
     assert head.startswith("strategy 'mine' on counterpoise.testing.random_problem(")
-    assert any(line.startswith(told) for line in found), found
+    assert any(line.startswith(fault) for line in found), found
 
 
 def depends_on(problem: Problem, name: str) -> Int32:
@@ -224,12 +224,12 @@ def test_further_laws_are_checked_if_they_are_named() -> None:
         check_strategy(one, laws=["balanced"])
     with pytest.raises(AssertionError, match="idempotent: "):
         check_strategy(Strategy("mine", (EAGER,), flipped, ""), laws=["idempotent"])
-    for laws, told in (
+    for laws, message in (
         (["fairest"], "'fairest' is no law of a target"),
         (["withheld"], "'withheld' is no law"),
         ("balanced", "a list"),
     ):
-        with pytest.raises(OptionError, match=told):
+        with pytest.raises(OptionError, match=message):
             check_strategy(one, laws=laws, groups=0)
 
 

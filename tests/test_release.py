@@ -36,20 +36,20 @@ def test_every_locked_package_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "code", "told"),
+    ("names", "code", "message"),
     [
         (["msgspec 1.2", "Typing_Extensions 4.1"], 0, "lists all 2 packages"),
         (["msgspec 1.2"], 1, "lacks 1 of 2 packages: typing-extensions 4.1"),
         (["msgspec 1.3", "typing-extensions 4.1"], 1, "lacks 1 of 2 packages: msgspec 1.2"),
     ],
 )
-def test_a_bill_of_materials_lists_every_locked_package(names: list[str], code: int, told: str) -> None:
+def test_a_bill_of_materials_lists_every_locked_package(names: list[str], code: int, message: str) -> None:
     bill = {"components": [dict(zip(("name", "version"), name.split(), strict=True)) for name in names]}
-    assert check_release.billed(bill, LOCK) == (code, f"the bill of materials {told}")
+    assert check_release.billed(bill, LOCK) == (code, f"the bill of materials {message}")
 
 
 @pytest.mark.parametrize(
-    ("report", "code", "told"),
+    ("report", "code", "message"),
     [
         (f'{{"dependencies": [{MSGSPEC}, {TYPING}]}}', 0, "no known vulnerability in 2 packages"),
         (f'{{"dependencies": [{MSGSPEC}, {FLAWED}]}}', 1, "1 known vulnerabilities: typing_extensions 4.1: PYSEC-1"),
@@ -57,9 +57,9 @@ def test_a_bill_of_materials_lists_every_locked_package(names: list[str], code: 
         ("", 3, "2 of 2 packages were not audited"),
     ],
 )
-def test_an_audit_is_about_every_locked_package(report: str, code: int, told: str) -> None:
+def test_an_audit_is_about_every_locked_package(report: str, code: int, message: str) -> None:
     found, line = check_release.audited(report, LOCK)
-    assert (found, line[: len(told)]) == (code, told)
+    assert (found, line[: len(message)]) == (code, message)
 
 
 def steps(workflow: str) -> list[str]:

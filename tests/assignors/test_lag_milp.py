@@ -50,8 +50,10 @@ def least_largest_lag(problem: Problem, *, balanced: bool) -> Fraction:
         constrain({**dict(zip(x[:, member].tolist(), lag.tolist(), strict=True)), size - 1: -int(capacity[member])}, -np.inf, 0)
     if balanced:
         count = np.bincount(assignor("sticky")(problem), minlength=members)
-        price = {int(z[m, k]): (2 * k + 1) * multiple // int(capacity[m]) for m, k in product(range(members), range(partitions))}
-        constrain(price, 0, sum(int(n) ** 2 * multiple // int(c) for n, c in zip(count, capacity, strict=True)))
+        marginal_cost = {
+            int(z[m, k]): (2 * k + 1) * multiple // int(capacity[m]) for m, k in product(range(members), range(partitions))
+        }
+        constrain(marginal_cost, 0, sum(int(n) ** 2 * multiple // int(c) for n, c in zip(count, capacity, strict=True)))
     goal = np.zeros(size)
     goal[-1] = 1
     whole = np.append(np.ones(size - 1), 0)

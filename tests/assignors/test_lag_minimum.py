@@ -1,4 +1,4 @@
-"""What the minimum of moves says of takers and of giants, by itself."""
+"""The proven minimum of moves: what it counts for members that take, and for oversized partitions."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def balanced_plans(problem: Problem) -> tuple[Int32, Int64]:
     return plans[spread == spread.min()], largest[spread == spread.min()]
 
 
-def test_no_plan_needs_fewer_moves_than_any_weight_share_and_prices_say() -> None:
-    """Every balanced plan within the limit, tried; prices as they come, the same for all whom counts do not keep apart."""
+def test_no_plan_needs_fewer_moves_than_the_bound_of_any_level_share_and_multipliers() -> None:
+    """All balanced plans within the limit are tried. Multipliers are random, one pair per set that balanced counts keep apart."""
     rng, tight, fewer = np.random.default_rng(6), 0, 0
     for number in range(300):
         problem = group(rng)
         plans, largest = balanced_plans(problem)
         at = int(rng.integers(len(plans)))
         owner, limit = plans[at], int(largest[at] * rng.uniform(0.6, 1)) + 1
-        giants = np.flatnonzero(2 * np.asarray(problem.lag) > limit)
-        if not (largest <= limit).any() or len(giants) > problem.n_members:
+        oversized = np.flatnonzero(2 * np.asarray(problem.lag) > limit)
+        if not (largest <= limit).any() or len(oversized) > problem.n_members:
             continue
         fewest, best = int((plans[largest <= limit] != owner).sum(axis=1).min()), 0.0
         stock = take_stock(problem, owner, limit, True)
-        table = lag_both_ends._table(stock, owner, limit, giants, int(rng.choice(np.asarray(problem.lag))))
+        table = lag_both_ends._table(stock, owner, limit, oversized, int(rng.choice(np.asarray(problem.lag))))
         for share, _ in product(range(5), range(8)):
-            lag_price, count_price = np.zeros(problem.n_members), np.zeros(problem.n_members)
+            lag_multiplier, count_multiplier = np.zeros(problem.n_members), np.zeros(problem.n_members)
             for members in stock.apart:
-                lag_price[members], count_price[members] = rng.choice([0, 0.02, 0.1, 0.4]), rng.normal(0, 0.5)
-            best = max(best, lag_both_ends._cheapest_in_all(table.costs(share, lag_price, count_price)))
+                lag_multiplier[members], count_multiplier[members] = rng.choice([0, 0.02, 0.1, 0.4]), rng.normal(0, 0.5)
+            best = max(best, lag_both_ends._cheapest_in_all(table.costs(share, lag_multiplier, count_multiplier)))
             assert best <= fewest + 1e-9, f"group {number}"
         tight += best > fewest - 1 and fewest > 0
         fewer += bool(fewest and stock.drops.any())
@@ -58,8 +58,8 @@ def test_no_plan_needs_fewer_moves_than_any_weight_share_and_prices_say() -> Non
     assert fewer > 20
 
 
-def test_who_gives_without_taking_loses_all_that_the_partition_weighs() -> None:
-    """The first is 2 over its limit and loses 30 if it takes nothing: more than anybody has room for. An exchange takes two."""
+def test_a_member_that_gives_without_taking_loses_the_whole_lag_of_the_partition() -> None:
+    """Member 0 is 2 over the limit. If it takes nothing it loses 30, more than any member's slack. An exchange is two moves."""
     lag = np.array([30, 31, 31, *[15, 50], *[15, 50], *[15, 50]])
     owner = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3], np.int32)
     problem = Problem(4, np.array([0, 9]), np.array([0, 4]), np.arange(4), owner, lag=lag)
@@ -67,8 +67,8 @@ def test_who_gives_without_taking_loses_all_that_the_partition_weighs() -> None:
     assert counted_at_both_ends(take_stock(problem, owner, 95, True), owner, 95) == 0
 
 
-def test_whoever_keeps_a_giant_takes_light_partitions_that_others_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The owner of the 80 is rid of 13 by two of 8 for two of 1. Who takes the 80 instead gives all else and takes as much."""
+def test_light_partitions_that_the_owner_of_an_oversized_one_takes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner of the 80 loses 13 if it gives two of 8 for two of 1. Another owner of it would give and take all its others."""
     monkeypatch.setattr(lag_both_ends, "_LEVELS", (0.4,))
     lag = np.array([80, 8, 8, 8, *[1, 22, 22, 22] * 3])
     owner = np.repeat(np.arange(4), 4).astype(np.int32)

@@ -69,7 +69,7 @@ def cost(problem: Problem, owner: Int32) -> Fraction:
     return sum((Fraction(n * n, c) for n, c in zip(load.tolist(), problem.capacity.tolist(), strict=True)), Fraction(0))
 
 
-@pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one giant"])
+@pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one oversized partition"])
 @pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
 def test_with_free_counts_the_largest_lag_is_within_one_percent_of_the_bound(subscriptions: str, shape: str) -> None:
     rng = np.random.default_rng(11)
@@ -79,7 +79,7 @@ def test_with_free_counts_the_largest_lag_is_within_one_percent_of_the_bound(sub
         assert lag_report(problem, owner).gap <= 0.01
 
 
-@pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one giant"])
+@pytest.mark.parametrize("shape", ["zipf", "lognormal", "mostly zero", "one oversized partition"])
 @pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
 def test_with_balanced_counts_the_largest_lag_comes_near_the_bound_of_such_counts(subscriptions: str, shape: str) -> None:
     rng = np.random.default_rng(12)
@@ -132,7 +132,7 @@ def test_larger_groups_get_valid_owners_balanced_counts_and_fixed_points() -> No
 
 
 def test_counts_stay_balanced_where_a_member_passes_on_what_it_was_just_given() -> None:
-    """The member that takes it has one partition more, and may have no room for another."""
+    """The member that takes it has one partition more, and may have no slack for another."""
     rng = np.random.default_rng(5)
     for number in range(1000):
         problem = random_problem(rng, max_partitions=12)
@@ -227,7 +227,7 @@ def test_in_a_long_history_no_rebalance_moves_the_whole_group(
 ) -> None:
     """The lag of one partition grows to a member's share: its owner takes the lightest partitions, one exchange after another.
 
-    With free counts the second round finds by best fit the members that made room for heavy partitions.
+    With free counts the second round finds, by best fit, the members that have given up lag to get slack for heavy partitions.
     """
     rng = np.random.default_rng(seed)
     lag = rng.lognormal(10, 1, 10 * size).astype(np.int64)
@@ -514,7 +514,7 @@ def test_the_bound_looks_once_at_members_that_are_alike() -> None:
     assert most < 10_000_000  # tables of partitions by members take 85 MB, and 150 ms
 
 
-def test_topics_whose_subscribers_agree_in_the_first_64_are_told_apart() -> None:
+def test_topics_whose_subscribers_agree_in_the_first_64_are_distinguished() -> None:
     """b has the subscribers 0 to 63 and 65, c has 0 to 64: neither is within the other, so d is the densest with 109 each."""
     lag = [10] * 65 + [100] * 65 + [55] * 10 + [54] * 10
     for b, bound in (([*range(64), 65], 109), ([*range(65)], 110)):

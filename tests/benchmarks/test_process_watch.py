@@ -39,8 +39,8 @@ print(json.dumps({"worker": worker.peak_one, "together": together, "cpu": worker
 
 
 def test_what_a_forked_child_shares_is_not_counted_again() -> None:
-    told = subprocess.run([sys.executable, "-c", WATCHED, FORKS], check=True, capture_output=True, text=True, cwd=ROOT).stdout
-    found = json.loads(told)
+    output = subprocess.run([sys.executable, "-c", WATCHED, FORKS], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    found = json.loads(output)
     assert 200 <= found["worker"] < 230
     assert found["together"] < 230
     assert found["cpu"] >= 200 * 0.005

@@ -1,4 +1,4 @@
-"""The command line as processes: started, waited for, told to end; and the processes that they have started."""
+"""The command line as processes: started, waited for, ended by a signal; and the processes that they have started."""
 
 from __future__ import annotations
 

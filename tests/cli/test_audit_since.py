@@ -1,4 +1,4 @@
-"""`audit --since last`: what does not go with it, told before anything starts."""
+"""`audit --since last`: options that do not go with it are reported before anything starts."""
 
 from __future__ import annotations
 

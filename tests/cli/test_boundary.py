@@ -76,7 +76,7 @@ def test_input_of_no_sense_is_exit_code_2(words: list[str], stdin: bytes) -> Non
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("no equals", "the connection settings do not work"),
         ("noequals", "line 2: expected NAME=VALUE"),
@@ -91,14 +91,14 @@ def test_input_of_no_sense_is_exit_code_2(words: list[str], stdin: bytes) -> Non
         ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=u", "the connection settings do not work"),
     ],
 )
-def test_a_property_that_does_not_work_is_one_line_before_anything_is_sent(tmp_path: Path, line: str, told: str) -> None:
+def test_a_property_that_does_not_work_is_one_line_before_anything_is_sent(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "client.properties").write_text(f"client.id=x\n{line}\n")
     done = run("lag", "--bootstrap-server", "127.0.0.1:1", "--group", "g", "--command-config", tmp_path / "client.properties")
-    assert (done.exit_code, done.stderr.count("\n"), told in done.stderr) == (2, 1, True), done.stderr
+    assert (done.exit_code, done.stderr.count("\n"), message in done.stderr) == (2, 1, True), done.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "shell", "code", "told"),
+    ("words", "shell", "code", "start"),
     [
         (["plan", "-"], "<&-", 2, b"counterpoise: -: standard input is closed"),
         (["lead", "-"], "<&-", 2, b"counterpoise: -: standard input is closed"),
@@ -107,9 +107,9 @@ def test_a_property_that_does_not_work_is_one_line_before_anything_is_sent(tmp_p
         (["plan", "-"], "<&- >&- 2>&-", 2, b""),
     ],
 )
-def test_a_closed_stream_is_reported_and_nothing_is_lost_silently(words: list[str], shell: str, code: int, told: bytes) -> None:
+def test_a_closed_stream_is_reported_and_nothing_is_lost_silently(words: list[str], shell: str, code: int, start: bytes) -> None:
     done = ended(*words, stdin=json.dumps(EMOJI).encode(), shell=shell)
-    assert (done.returncode, done.stderr[: len(told)]) == (code, told)
+    assert (done.returncode, done.stderr[: len(start)]) == (code, start)
     assert len(done.stderr.splitlines()) <= 1
 
 

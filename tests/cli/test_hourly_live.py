@@ -31,7 +31,7 @@ def test_hour_by_hour_the_tables_are_those_of_one_audit(broker: Broker, tmp_path
     history, out = tmp_path / "history", tmp_path / "hourly"
     quick = ["--flush-every", 1, "--sample-every", 2]
     live = LiveGroup(broker, tmp_path / "live", "hourly", "live", 7)
-    told = []
+    summaries = []
     try:
         live.wait(1)  # Before its first group a broker has no offsets topic.
         with started(
@@ -40,21 +40,21 @@ def test_hour_by_hour_the_tables_are_those_of_one_audit(broker: Broker, tmp_path
             wait((history / "consumer_offsets.parquet").exists, process)
             for number in range(ROUNDS):
                 live.wait(3 * (number + 1))
-                told.append(_update(history, out))
-                assert told[-1]["since_last"] == number + 1
+                summaries.append(_update(history, out))
+                assert summaries[-1]["since_last"] == number + 1
             live.stop()
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
     finally:
         live.stop()
-    told.append(_update(history, out))
-    sizes = [about["records"]["total"] for about in told]
+    summaries.append(_update(history, out))
+    sizes = [about["records"]["total"] for about in summaries]
     assert sizes == sorted(set(sizes))
     whole = audit(spark, history, tmp_path / "whole", strategies=STRATEGIES)
     for name in TABLES:
         assert comparable_rows(out, name) == comparable_rows(whole.out, name), name
     of_updates = {"source": "", "since_last": 0, "since_last_audit": {}}
-    one, other = ({**about, **of_updates} for about in (told[-1], whole.summary))
+    one, other = ({**about, **of_updates} for about in (summaries[-1], whole.summary))
     assert plain(one) == plain(other)
 
 

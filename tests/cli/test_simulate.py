@@ -117,8 +117,8 @@ def test_members_that_are_refused_are_named(tmp_path: Path) -> None:
         'name = "one bounce"\ntopics = { t = 4 }\n[[members]]\nname = "m"\ntopics = ["t"]\ncount = 3\nstrategies = ["range"]\n'
         '[[events]]\nat = 60\ndo = "reconfigure"\nmembers = "m"\nstrategies = ["cooperative-sticky"]\nevery = 30\ndown = 5\n'
     )
-    told = run(scenario, "--strategies", "range").stdout
-    assert "range: joins refused, without a strategy in common with the others: 2\n" in told
+    output = run(scenario, "--strategies", "range").stdout
+    assert "range: joins refused, without a strategy in common with the others: 2\n" in output
     assert "refused" not in run("scale-out", "--strategies", "range").stdout
 
 
@@ -203,7 +203,7 @@ def test_in_words_a_lower_bound_of_the_capacity_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--group", "other", "--members", 2), "group other has no partitions there"),
         (("--group", "g", "--members", 2), "what a member of group g can do is unknown there; give it with --capacity"),
@@ -212,9 +212,9 @@ def test_in_words_a_lower_bound_of_the_capacity_says_so(tmp_path: Path) -> None:
     ],
     ids=["no such partitions", "no capacity", "a strategy", "no members"],
 )
-def test_what_cannot_be_replayed_with_members_is_wrong_use(tmp_path: Path, options: tuple[object, ...], told: str) -> None:
+def test_what_cannot_be_replayed_with_members_is_wrong_use(tmp_path: Path, options: tuple[object, ...], message: str) -> None:
     result = run("--audit", lagging(tmp_path, None), *options)
-    assert (result.exit_code, told in result.output) == (2, True), result.output
+    assert (result.exit_code, message in result.output) == (2, True), result.output
 
 
 def test_a_strategy_that_is_not_safe_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:

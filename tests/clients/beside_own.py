@@ -24,11 +24,11 @@ _GROUPS = 20
 
 def kept_beside_own(host: str, strategy: str) -> dict[str, str]:
     """Whether ours keep all under the host's own leader, and the host's own keep all under ours, when nothing happens."""
-    told = {}
+    results = {}
     for leader, followers in (("own", "ours"), ("ours", "own")):
         kept = [_kept(host, strategy, leader, followers, random.Random(seed)) for seed in range(_GROUPS)]
-        told[f"{followers} under {leader}"] = "keep all" if all(kept) else "lose some"
-    return told
+        results[f"{followers} under {leader}"] = "keep all" if all(kept) else "lose some"
+    return results
 
 
 def _kept(host: str, strategy: str, leader: str, followers: str, rng: random.Random) -> bool:

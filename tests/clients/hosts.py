@@ -20,7 +20,7 @@ Joined = tuple[str, bytes, str | None]
 
 @dataclass
 class Answer:
-    """What members share: the topics as the broker tells them, with their racks."""
+    """What members share: the topics as the broker reports them, with their racks."""
 
     topics: dict[str, int] = field(default_factory=dict)
     replicas: dict[str, list[list[int]]] = field(default_factory=dict)
@@ -187,11 +187,11 @@ class KafkaPython3Member(_KafkaPythonMember):
         from kafka.protocol.consumer import JoinGroupResponse
 
         self.coordinator._generation = self._generation_class(generation, self.id, strategy)
-        told = [
+        joined = [
             JoinGroupResponse.JoinGroupResponseMember(member_id=member, group_instance_id=instance, metadata=metadata)
             for member, metadata, instance in members
         ]
-        return dict(self.coordinator._perform_assignment(self.id, strategy, told))
+        return dict(self.coordinator._perform_assignment(self.id, strategy, joined))
 
     def complete(self, strategy: str, generation: int, assignment: bytes) -> bool:
         self.coordinator._generation = self._generation_class(generation, self.id, strategy)
@@ -210,8 +210,8 @@ class _KafkaPython2Member(_KafkaPythonMember):
         from kafka.coordinator import base
 
         self.coordinator._generation = self._generation_class(generation, self.id, strategy)
-        told = getattr(base, "GroupMember", None)
-        raw = [told(member, instance, data) if told else (member, data) for member, data, instance in members]
+        group_member = getattr(base, "GroupMember", None)
+        raw = [group_member(member, instance, data) if group_member else (member, data) for member, data, instance in members]
         return dict(self.coordinator._perform_assignment(self.id, strategy, raw))
 
     def complete(self, strategy: str, generation: int, assignment: bytes) -> bool:

@@ -21,7 +21,7 @@ UNREAD = '{"ours under own": "lose some", "own under ours": "keep all"}'
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "expected"),
     [
         ("kafka-python", [f"sticky: {UNREAD}", f"cooperative-sticky: {ALL}"]),
         ("kafka-python-3.0.0", [f"sticky: {UNREAD}", f"cooperative-sticky: {ALL}"]),
@@ -31,7 +31,7 @@ UNREAD = '{"ours under own": "lose some", "own under ours": "keep all"}'
         ("aiokafka-0.12.0", [f"sticky: {ALL}"]),
     ],
 )
-def test_no_partition_has_two_owners_and_history_is_lost_only_where_the_guide_says_so(version: str, told: list[str]) -> None:
+def test_no_partition_has_two_owners_and_history_is_lost_only_where_the_guide_says_so(version: str, expected: list[str]) -> None:
     """The lines are the table in docs/migrate.md."""
     host = "aiokafka" if version.startswith("aiokafka") else "kafka_python"
     older = [str(ROOT / ".oldest" / version)] if version[-1].isdigit() else []
@@ -44,7 +44,7 @@ def test_no_partition_has_two_owners_and_history_is_lost_only_where_the_guide_sa
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.splitlines() == told
+    assert done.stdout.splitlines() == expected
 
 
 def play_some() -> None:

@@ -216,9 +216,9 @@ def test_the_rack_of_a_kafka_python_consumer_is_read_while_it_is_being_made() ->
         def __del__(self) -> None:
             pass
 
-    for told, chosen, wanted in (("r1", None, "r1"), ("r1", "r2", "r2"), ("", None, None)):
+    for client_rack, chosen, wanted in (("r1", None, "r1"), ("r1", "r2", "r2"), ("", None, None)):
         assignor = kafka_python.StickyAssignor(rack=chosen)
-        Consumer(told, assignor)
+        Consumer(client_rack, assignor)
         assert decode_subscription(assignor.metadata(["t"])).rack == wanted
 
 

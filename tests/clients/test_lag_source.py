@@ -118,8 +118,8 @@ def test_the_wait_is_cut_down_to_half_of_the_timeout_after_which_the_leader_is_g
     with_timeouts(module, member, session_ms, rebalance_ms)
     for _ in range(2):
         sent = [("m0", member.join()["lag-sticky"], None)]
-    (told,) = [record.getMessage() for record in caplog.records if "lag_within_s" in record.getMessage()]
-    assert told == (
+    (message,) = [record.getMessage() for record in caplog.records if "lag_within_s" in record.getMessage()]
+    assert message == (
         "lag-sticky: lag_within_s is 20.0 s, but the group expels its leader after 0.2 s (session or rebalance timeout): "
         "the leader waits for the lag 0.1 s at most; set a longer timeout or a shorter lag_within_s"
     )

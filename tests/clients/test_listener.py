@@ -138,10 +138,10 @@ class Calls:
             raise getattr(errors, error) from (getattr(errors, cause)() if cause else None)
 
     def listener(self, start: Callable[[Any], int | None] | None = None) -> Any:
-        def told(word: str) -> Callable[[Iterable[Any]], None]:
+        def recorder(word: str) -> Callable[[Iterable[Any]], None]:
             return lambda partitions: self.seen.append((word, [each.partition for each in partitions]))
 
-        return rebalance_listener(self.consumer, on_lost=told("lost"), on_gained=told("gained"), start=start)
+        return rebalance_listener(self.consumer, on_lost=recorder("lost"), on_gained=recorder("gained"), start=start)
 
     def generation(self, number: int) -> None:
         self.consumer._coordinator.generation = number
@@ -248,10 +248,10 @@ def test_an_error_of_one_callback_leaves_out_none_of_the_others(module: str) -> 
     """The client has assigned the partitions all the same: without `start` they would be read from another offset."""
     calls = Calls(module)
     listener = calls.listener(lambda each: 100 + each.partition)
-    told = listener._on_lost
+    on_lost = listener._on_lost
 
     def fails(partitions: list[Any]) -> None:
-        told(partitions)
+        on_lost(partitions)
         raise OSError("disk full")
 
     listener._on_lost = fails
@@ -264,7 +264,7 @@ def test_an_error_of_one_callback_leaves_out_none_of_the_others(module: str) -> 
             raise OSError("disk full")
         return int(100 + each.partition)
 
-    listener._on_lost, listener._start = told, begins
+    listener._on_lost, listener._start = on_lost, begins
     with pytest.raises(OSError, match="disk full"):
         asyncio.run(rebalance(calls, listener, [1], [2, 3]))
     assert calls.seen[-2:] == [("seek", 3, 103), ("gained", [2, 3])]

@@ -1,4 +1,4 @@
-"""A group read through an admin client that answers in part, or late; capacities told: what is not read is no lag of zero."""
+"""A group read through an admin client that answers in part, or late; given capacities. What is not read is no lag of zero."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class Brokers:
 
     def list_consumer_group_offsets(self, asked: list[Any], request_timeout: float) -> dict[str, Future[Any]]:
         self.timeouts.add(request_timeout)
-        told = [
+        answers = [
             at(topic, p, offset, self.refused[topic, p].args[0] if (topic, p) in self.refused else None)
             for (topic, p), offset in self.committed.items()
         ]
-        return {asked[0].group_id: answered(self.refused.get("committed", SimpleNamespace(topic_partitions=told)))}
+        return {asked[0].group_id: answered(self.refused.get("committed", SimpleNamespace(topic_partitions=answers)))}
 
     def describe_topics(self, asked: Any, request_timeout: float) -> dict[str, Future[Any]]:
         self.timeouts.add(request_timeout)
@@ -180,7 +180,7 @@ def test_settings_that_do_not_work_are_one_clear_error() -> None:
 
 
 def test_a_request_that_is_never_answered_ends_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library's own time-out is told to it; a future that is still open some seconds later is given up."""
+    """The library gets its own time-out. A future that is still open some seconds later is given up."""
     brokers = Brokers({"a": {"t": [0]}}, {"t": 1}, {})
     monkeypatch.setattr(brokers, "describe_consumer_groups", lambda groups, **_: {groups[0]: Future()})
     waited: list[float] = []

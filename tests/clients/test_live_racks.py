@@ -49,7 +49,7 @@ def two_racks(tmp_path: Path) -> Iterator[Broker]:
 
 
 def settings(kind: str, rack: str) -> dict[str, Any]:
-    """How each client is told its rack: kafka-python 3 and Java by the consumer's own setting alone."""
+    """How each client gets its rack: kafka-python 3 and Java by the consumer's own setting alone."""
     given: dict[str, Any] = {"config": {"client_rack": rack}}
     return given | {"options": {"rack": rack}} if kind == "aiokafka" else given
 
@@ -69,8 +69,8 @@ def test_members_read_from_their_own_rack_as_far_as_balance_allows_whoever_leads
                 members.start(which, kind, [strategy], [f"racks-{at}"], **settings(kind, rack))
             for at, members in enumerate(groups):
                 members.wait_settled(f"racks-{at}", PARTITIONS)
-        for at, (members, told) in enumerate(zip(groups, GROUPS, strict=True)):
+        for at, (members, case) in enumerate(zip(groups, GROUPS, strict=True)):
             owned = {int(each.rpartition("-")[2]) for each in members.owned("a-first")}
-            assert owned >= IN_RACK_1, (told, owned)
+            assert owned >= IN_RACK_1, (case, owned)
             last = group_history(two_racks, f"racks-{at}").generations[-1]
-            assert last.clients[last.leader] == "a-first", told
+            assert last.clients[last.leader] == "a-first", case

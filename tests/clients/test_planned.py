@@ -46,7 +46,7 @@ def read(readers: list[PlannedConsumer], count: int) -> Counter[int]:
     seen: Counter[int] = Counter()
     for _ in range(300):
         for reader in readers:
-            # A new broker's coordinator is not there at once; the library tells, and tries again.
+            # A new broker's coordinator is not there at once; the library reports it, and tries again.
             seen.update(value_of(each) for each in reader.consumer.consume(100, 0.1) if not each.error())
         if sum(seen.values()) >= count:
             break

@@ -56,9 +56,9 @@ def read(name: str, data: bytes) -> object:
     try:
         return TARGETS[name](data)
     except CounterpoiseError as error:
-        told = str(error)
-        assert ": " in told, f"names no place: {told}"
-        assert len(told) < 2_000, f"{len(told)} characters: {told[:200]}"
+        message = str(error)
+        assert ": " in message, f"names no place: {message}"
+        assert len(message) < 2_000, f"{len(message)} characters: {message[:200]}"
         return error
 
 

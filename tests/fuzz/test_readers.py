@@ -56,10 +56,10 @@ LONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "text", "told"), LONG, ids=[f"{at}-{case[0]}" for at, case in enumerate(LONG)])
-def test_time_and_memory_go_by_the_size_of_the_input(name: str, text: str, told: str) -> None:
+@pytest.mark.parametrize(("name", "text", "expected"), LONG, ids=[f"{at}-{case[0]}" for at, case in enumerate(LONG)])
+def test_time_and_memory_go_by_the_size_of_the_input(name: str, text: str, expected: str) -> None:
     """Each of these took minutes or gigabytes, by a pattern or a number in it; the work is what is tested, nothing is timed."""
-    assert told in str(read(name, text.encode("latin-1")))
+    assert expected in str(read(name, text.encode("latin-1")))
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -18,7 +18,7 @@ STEP = 1 if os.environ.get("COUNTERPOISE_PROFILE") == "long" else 6
 
 @pytest.mark.parametrize("name", ["sticky", "broker-uniform", "range", "roundrobin"])
 def test_certificates_of_javas_plans_agree_with_an_optimal_assignment(name: str) -> None:
-    """Balanced, unbalanced, sticky and not: every kind occurs in the recorded plans, and each is told apart."""
+    """Balanced, unbalanced, sticky and not: every kind occurs in the recorded plans, and each is recognised."""
     kinds = set()
     for case in cases(name)[::STEP]:
         group = group_of(case)

@@ -85,7 +85,7 @@ def test_more_heavy_partitions_than_members_share_one() -> None:
     assert (report.bound, report.reason, report.gap) == (Fraction(120), "crowding", 0.0)
 
 
-def test_fixed_counts_fill_up_the_owner_of_a_giant() -> None:
+def test_balanced_counts_add_the_lightest_partitions_to_the_owner_of_an_oversized_one() -> None:
     problem = problem_of([4], [[0, 1]], 2, lag=[100, 9, 8, 7])
     owner = np.array([0, 1, 1, 0], np.int32)
     assert lag_report(problem, owner).bound == 100
@@ -108,8 +108,8 @@ def test_without_lag_there_is_no_report() -> None:
     assert lag_report(problem_of([1], [[]], 0, lag=[5]), np.array([-1], np.int32)).heaviest == -1
 
 
-def test_the_owner_of_a_giant_fills_up_with_the_lightest_of_what_it_may_own() -> None:
-    """Two topics: members 0 and 1 may own the giant, and each has three partitions in every balanced plan."""
+def test_the_owner_of_an_oversized_partition_completes_its_count_with_the_lightest_ones_that_it_may_own() -> None:
+    """Two topics: members 0 and 1 may own the oversized partition, and each has three partitions in every balanced plan."""
     problem = problem_of([4, 5], [[0, 1], [0, 1, 2]], 3, lag=[100, 9, 8, 7, 1, 2, 3, 4, 5])
     owner = np.array([0, 1, 1, 1, 0, 0, 2, 2, 2], np.int32)
     assert lag_report(problem, owner, counts="balanced").bound == 103

@@ -172,7 +172,7 @@ def test_any_lag_figure_of_another_kind_is_a_fault_or_one_clear_error(odd: objec
         except SnapshotError as error:
             errors.append(f"{name}: {error}")
     assert faults or errors
-    assert [told for told in errors if f"plan.lag.{told.partition(':')[0]}: " not in told] == []
+    assert [line for line in errors if f"plan.lag.{line.partition(':')[0]}: " not in line] == []
 
 
 @pytest.mark.parametrize("band", [0, 1, 3])

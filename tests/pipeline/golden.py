@@ -69,16 +69,16 @@ def freeze(case: str, found: Golden) -> None:
 
 def differences(found: Golden, golden: Golden) -> list[str]:
     """A line for each table and group that differs: numbers of rows, columns, and the first sampled row that differs."""
-    told = []
+    lines = []
     for name in golden:
         for group in sorted({*golden[name], *found[name]}):
             was, now = golden[name].get(group), found[name].get(group)
             if was is None or now is None:
-                told.append(f"{name} {group}: {'not expected' if was is None else 'missing'}")
+                lines.append(f"{name} {group}: {'not expected' if was is None else 'missing'}")
             elif was["columns"] != now["columns"]:
                 columns = [column for column, digest in was["columns"].items() if now["columns"].get(column) != digest]
-                told.append(f"{name} {group}: {was['rows']} rows expected, {now['rows']} found; {columns}{_example(was, now)}")
-    return told
+                lines.append(f"{name} {group}: {was['rows']} rows expected, {now['rows']} found; {columns}{_example(was, now)}")
+    return lines
 
 
 def _example(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:

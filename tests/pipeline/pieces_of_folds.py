@@ -49,10 +49,10 @@ def replayed_in_pieces(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...
         fold = ReplayFold(ASKED, decode_state(encode_state(fold.state)))
         assert [one for again in last for one in fold.feed(again)] == []
         found += fold.feed(row)
-    return [told(one) for one in [*found, *fold.close()]]
+    return [comparable(one) for one in [*found, *fold.close()]]
 
 
-def told(replay: Replay) -> tuple[Any, ...]:
+def comparable(replay: Replay) -> tuple[Any, ...]:
     """All that must be the same."""
     step = {name: value for name, value in replay.row["step"].items() if name != "assignment"}
     return replay.row["log_offset"], step, replay.name, replay.mode, replay.owner.tolist(), replay.metrics, replay.matches

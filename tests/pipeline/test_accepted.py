@@ -51,8 +51,8 @@ def test_a_finding_is_accepted_until_its_day_has_passed(
     assert second["findings"]["accepted"] == 1
     assert second["findings"]["total"] == first["findings"]["total"] - 1
     last = second["findings"]["top"][-1]
-    told = {name: last[name] for name in ("kind", "owner", "accepted_until", "accepted_reason")}
-    assert told == {"kind": "dead_groups", "owner": "reports", "accepted_until": "2026-11-21", "accepted_reason": "planned"}
+    accepted = {name: last[name] for name in ("kind", "owner", "accepted_until", "accepted_reason")}
+    assert accepted == {"kind": "dead_groups", "owner": "reports", "accepted_until": "2026-11-21", "accepted_reason": "planned"}
     assert "dead_groups" not in [action["kind"] for action in second["actions"]]
     assert second["since_last_audit"] == {"new": [], "gone": []}
     stored = [row for row in rows_of(tmp_path / "out", "findings") if row["accepted_until"] is not None]

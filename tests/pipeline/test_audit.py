@@ -134,20 +134,20 @@ def test_summary_is_what_was_written(audited: Audited) -> None:
 
 def test_findings_are_ranked_and_equal_the_table(audited: Audited) -> None:
     rows = sorted(audited.table("findings"), key=lambda row: row["rank"])
-    told = audited.result.summary["findings"]["top"]
-    assert [one["rank"] for one in told] == [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
-    assert [(one["kind"], one["group_id"], one["at"]) for one in told] == [
+    reported = audited.result.summary["findings"]["top"]
+    assert [one["rank"] for one in reported] == [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+    assert [(one["kind"], one["group_id"], one["at"]) for one in reported] == [
         (row["kind"], row["group_id"], iso(row["at"])) for row in rows
     ]
-    assert [one["score"] for one in told] == [row["score"] for row in rows]
-    assert all(one["numbers"] for one in told)
+    assert [one["score"] for one in reported] == [row["score"] for row in rows]
+    assert all(one["numbers"] for one in reported)
 
 
 def test_actions_are_those_of_the_table_with_every_finding_and_save_no_more_than_was_stopped(audited: Audited) -> None:
     rows = sorted(audited.table("actions"), key=lambda row: row["rank"])
-    told = audited.result.summary["actions"]
-    assert 5 <= len(told) <= 10
-    for one, row in zip(told, rows, strict=True):
+    reported = audited.result.summary["actions"]
+    assert 5 <= len(reported) <= 10
+    for one, row in zip(reported, rows, strict=True):
         for listed, kept in zip([one, *one["config"]], [row, *row["config"]], strict=True):
             groups = [{name: value for name, value in group.items() if name != "cluster"} for group in listed["groups"]]
             assert groups == kept["groups"][:20]
@@ -172,18 +172,18 @@ def test_what_a_recording_lacks_is_a_note_and_no_finding(audited: Audited) -> No
 
 
 def test_no_group_is_advised_to_run_a_strategy_that_is_predicted_to_stop_partitions_for_longer(audited: Audited) -> None:
-    """Java and librdkafka groups are told to cooperate where that stops less; aiokafka cannot, and the deleted get no advice."""
+    """Java and librdkafka groups are advised to cooperate if that stops less. aiokafka cannot; deleted groups get no advice."""
     rows = audited.table("group_report")
-    told = {row["group_id"]: row["suggested_strategy"] for row in rows if row["suggested_strategy"]}
+    advised = {row["group_id"]: row["suggested_strategy"] for row in rows if row["suggested_strategy"]}
     for row in rows:
-        if row["group_id"] in told:
+        if row["group_id"] in advised:
             seconds, _ = seconds_of(row)
-            assert seconds[told[row["group_id"]], "closed_loop"] <= seconds["observed", "replay"], row["group_id"]
+            assert seconds[advised[row["group_id"]], "closed_loop"] <= seconds["observed", "replay"], row["group_id"]
             assert row["state"] != "deleted"
             assert "aiokafka" not in row["libraries"]
-    assert {"bi-loader", "replay-invoices", "warehouse"} <= told.keys()
+    assert {"bi-loader", "replay-invoices", "warehouse"} <= advised.keys()
     # It stood still for 33 partition-seconds, and two rounds of what it moves take longer in the benchmark.
-    assert "order-service" not in told
+    assert "order-service" not in advised
     gone = {row["group_id"] for row in rows if row["state"] == "deleted"}
     assert gone
     assert not gone & {row["group_id"] for row in audited.table("findings")}

@@ -1,4 +1,4 @@
-"""The lag of an audited group as of a time: the sample before it and what steps told since; unknown is counted, never hidden."""
+"""The lag of an audited group at a time: by the sample before it and later steps; unknown lag is counted, never hidden."""
 
 from __future__ import annotations
 

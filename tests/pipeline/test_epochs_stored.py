@@ -1,4 +1,4 @@
-"""Recorded KIP-848 groups through whole audits: told alike at once and in pieces, also where names come later."""
+"""Recorded KIP-848 groups through whole audits: the same rows at once and in pieces, also if topic names come later."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def audited_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_the_report_judges_groups_of_a_broker(audited_once: AuditResult) -> None:
-    told = {row["group_id"]: row for row in rows_of(audited_once.out, "group_report")}
-    row = told["by-range"]
+    reports = {row["group_id"]: row for row in rows_of(audited_once.out, "group_report")}
+    row = reports["by-range"]
     assert (row["protocol_kind"], row["protocol"], row["observed_moved"], row["spread_peak"]) == ("server", "range", 17, 3)
     assert (row["needless_moves"], row["compared_generations"], row["replay_fidelity"]) == (3, None, None)
     # It is classic again: what it did under KIP-848 is no longer to be changed.
-    (run,) = (one for one in told["moved-over"]["strategies"] if one["strategy"] == "observed")
-    assert (run["generations"], run["stopped_seconds"], told["moved-over"]["compared_generations"]) == (5, None, None)
+    (run,) = (one for one in reports["moved-over"]["strategies"] if one["strategy"] == "observed")
+    assert (run["generations"], run["stopped_seconds"], reports["moved-over"]["compared_generations"]) == (5, None, None)
     kinds = {(one["group_id"], one["kind"]) for one in rows_of(audited_once.out, "findings", "group_id", "kind")}
     assert ("by-range", "needless_moves") in kinds
 
 
 def piece(folder: Path, share: float, *, commits: bool, named: bool) -> Path:
-    """The recording up to a share of its time; without `commits` and unless `named` nobody tells what topic ids stand for."""
+    """The recording up to a share of its time; without `commits`, and unless `named`, no record names the topics of ids."""
     folder.mkdir(exist_ok=True)
     records = pq.read_table(RECORDED / RECORDS)
     records = records if commits else records.filter(pc.greater_equal(records["key"], b"\x00\x02"))

@@ -169,7 +169,7 @@ def test_a_plan_that_cannot_be_exported_gets_one_line(tmp_path: Path) -> None:
     (tmp_path / "twice.json").write_text('{"a": {"t": [0]}, "b": {"t": [0]}}', encoding="utf-8")
     (tmp_path / "none.json").write_text("[1]", encoding="utf-8")
     (tmp_path / "negative.json").write_text('{"a": {"t": [0, -1]}}', encoding="utf-8")
-    for words, told in (
+    for words, message in (
         ((tmp_path / "twice.json",), "t-0 is given to a and to b"),
         ((tmp_path / "none.json",), "no plan ("),
         ((tmp_path / "negative.json",), "negative.json: a has partition -1 of t; give partitions from 0 on"),
@@ -177,19 +177,19 @@ def test_a_plan_that_cannot_be_exported_gets_one_line(tmp_path: Path) -> None:
         ((tmp_path, "--group", "g"), "needs --group and --queries"),
     ):
         result = run(*words)
-        assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+        assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
 
 
 def test_files_with_different_offsets_of_a_partition_are_refused_in_either_order(audited: Path, tmp_path: Path) -> None:
     for name, last in (("16", '{"t":{"1":50,"2":7}}'), ("17", '{"t":{"1":99}}'), ("18", '{"t":{"1":99,"3":5}}')):
         (tmp_path / name).write_text(f"v1\n{{}}\n{last}\n", encoding="utf-8")
-    for first, second, told in (
+    for first, second, message in (
         ("16", "17", "t-1 ends at 99, in another file at 50"),
         ("17", "16", "t-1 ends at 50, in another"),
     ):
         result = run(audited, "--group", "g", "--queries", 1, "--offsets", tmp_path / first, "--offsets", tmp_path / second)
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-        assert f"{tmp_path / second}: {told}" in result.stderr
+        assert f"{tmp_path / second}: {message}" in result.stderr
     result = run(audited, "--group", "g", "--queries", 1, "--offsets", tmp_path / "17", "--offsets", tmp_path / "18")
     starts = json.loads(json.loads(result.stdout)["queries"][0]["startingOffsets"])["t"]
     assert (starts["1"], starts["3"]) == (99, 5)
@@ -198,9 +198,9 @@ def test_files_with_different_offsets_of_a_partition_are_refused_in_either_order
 def test_offsets_of_partitions_that_are_not_in_the_plan_are_named(audited: Path, tmp_path: Path) -> None:
     (tmp_path / "17").write_text('v1\n{}\n{"t":{"0":5,"7":1,"8":1},"tt":{"0":9}}\n', encoding="utf-8")
     (tmp_path / "plan.json").write_text('{"a": {"t": [0, 1, 2]}}', encoding="utf-8")
-    told = "offsets of 3 partitions that are not in the plan are not used: t 7-8, tt 0"
+    note = "offsets of 3 partitions that are not in the plan are not used: t 7-8, tt 0"
     for words in ((audited, "--group", "g", "--queries", 1), (tmp_path / "plan.json",)):
-        assert told in run(*words, "--offsets", tmp_path / "17").stderr.splitlines()
+        assert note in run(*words, "--offsets", tmp_path / "17").stderr.splitlines()
 
 
 def test_wrong_use_gets_one_line(audited: Path, tmp_path: Path) -> None:

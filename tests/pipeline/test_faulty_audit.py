@@ -51,14 +51,14 @@ def test_an_audit_that_fails_is_one_line_and_run_again_it_gives_the_same_tables(
         ([Fault("busy", "PUT .*/part-", 99)], f"{out}/tables/"),
         ([*passing, Fault("answer lost", "PUT .*/manifest-0*1.json", 1)], f"{out}/.transaction/manifest-"),
     ]
-    for faults, told in ends:
+    for faults, message in ends:
         before = load_manifest(out)
         assert before is None or not before.files
         store.faults, store.hit = faults, []
         failed = audit(source, out)
         store.faults = []
         assert (failed.exit_code, failed.stderr.count("\n")) == (3, 1), failed.stderr
-        assert failed.stderr.startswith(f"counterpoise: {told}"), failed.stderr
+        assert failed.stderr.startswith(f"counterpoise: {message}"), failed.stderr
     assert len(store.hit) == 7
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []
 

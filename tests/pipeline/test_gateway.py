@@ -27,13 +27,13 @@ def test_only_noise_is_left_out() -> None:
     ours, its = os.pipe()
     os.write(its, b"WARNING: Using incubator modules: jdk.incubator.vector\nJAVA_HOME is not set\n\xff WARNING: more\nlast")
     os.close(its)
-    told = io.StringIO()
-    forward(ours, told)
-    assert told.getvalue() == "JAVA_HOME is not set\n\ufffd WARNING: more\nlast"
+    printed = io.StringIO()
+    forward(ours, printed)
+    assert printed.getvalue() == "JAVA_HOME is not set\n\ufffd WARNING: more\nlast"
 
 
 def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    told, made = io.StringIO(), []
+    printed, made = io.StringIO(), []
 
     def launch(conf: SparkConf, popen_kwargs: dict[str, Any]) -> str:
         os.write(popen_kwargs["stderr"], b"WARNING: Using incubator modules: jdk.incubator.vector\nno room\n")
@@ -50,7 +50,7 @@ def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(gateway, "SparkContext", Context)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: None)
-    monkeypatch.setattr("sys.__stderr__", told)
+    monkeypatch.setattr("sys.__stderr__", printed)
     for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, os.environ.get(name, ""))
     session.local_session({"spark.master": "local[1]"})
@@ -58,7 +58,7 @@ def test_the_jvm_is_started_with_its_noise_left_out(monkeypatch: pytest.MonkeyPa
         if thread.name == gateway.READER:
             thread.join(10)
     assert made == [("local[1]", "system", "jvm")]
-    assert told.getvalue() == "no room\n"
+    assert printed.getvalue() == "no room\n"
 
 
 def test_an_interrupt_while_the_jvm_starts_comes_when_it_can_be_ended(

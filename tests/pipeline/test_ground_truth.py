@@ -137,15 +137,15 @@ def test_partitions_with_a_commit_are_counted_of_every_group(audited: Audited, s
     for row in audited.table("offset_commits", "group_id", "topic", "partition", "deleted", "log_partition", "log_offset"):
         if not row["deleted"] and (row["log_partition"], row["log_offset"]) not in aborted:
             partitions[row["group_id"]].add((row["topic"], row["partition"]))
-    told = {row["group_id"]: row["committed_partitions"] or 0 for row in audited.table("group_report")}
-    assert told == {group: len(partitions[group]) for group in told}
+    reported = {row["group_id"]: row["committed_partitions"] or 0 for row in audited.table("group_report")}
+    assert reported == {group: len(partitions[group]) for group in reported}
     assert len(partitions["catalog-watcher"]) * len(partitions["dwh-loader"]) > 0
 
 
 def test_clients_saw_the_assignments_that_the_table_holds(audited: Audited, shop: Path) -> None:
     """All 278 `assigned` callbacks of classic clients equal their generation; all 23 of KIP-848 ones lie within the target.
 
-    An eager client is told everything, a cooperative one only what is new to it.
+    An eager client's callback names all partitions, a cooperative one's only the new ones.
     """
     equal, within = Counter[str](), 0
     expected: dict[tuple[str, str, int], set[tuple[str, int]]] = {}
@@ -250,8 +250,8 @@ def test_fidelity_is_reported_by_library_of_the_leader(audited: Audited) -> None
     for row in audited.table("metrics", "group_id", "mode", "declared", "leader_library", "matches_observed"):
         if row["declared"] and row["mode"] == "replay":
             led[row["group_id"]][row["leader_library"]].append(row["matches_observed"])
-    told = {row["group_id"]: dict(row["fidelity_by_library"] or ()) for row in audited.table("group_report")}
-    assert {group: about for group, about in told.items() if about} == {
+    reported = {row["group_id"]: dict(row["fidelity_by_library"] or ()) for row in audited.table("group_report")}
+    assert {group: about for group, about in reported.items() if about} == {
         group: {library: sum(of) / len(of) for library, of in by_library.items()} for group, by_library in led.items()
     }
     assert len({library for by_library in led.values() for library in by_library}) >= 3

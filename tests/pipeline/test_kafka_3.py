@@ -3,7 +3,7 @@
 Recorded as it comes (``classic.parquet``, its older group coordinator) and with the newer coordinator switched on, as a preview
 of KIP-848 (``kip848.parquet``). Such a broker differs from those of Kafka 4: a classic group has no record of its birth, and the
 topics of KIP-848 groups stand in records of type 4. Only records of groups are kept, no commits. Members were Java 3.9.1,
-kafka-python 3.0.12, aiokafka 0.14.0 and librdkafka 2.16.1, and wrote down what their rebalance listeners were told.
+kafka-python 3.0.12, aiokafka 0.14.0 and librdkafka 2.16.1, and wrote down the calls of their rebalance listeners.
 
 ``truth.json``: `done` has begin, end, group, action and the steps it must leave (kind, cause, clients that joined and left),
 `heard` time, group, client, member id, generation and partitions, `stabilized` time, group, generation and members by the
@@ -98,7 +98,7 @@ def test_listeners_heard_the_assignments_that_the_steps_hold() -> None:
 
 
 def test_generations_are_those_that_the_brokers_log_says() -> None:
-    """85 of them with their members; one that failed is told as missed before the next one."""
+    """85 of them with their members; one that failed is reported as missed before the next one."""
     rounds = {
         (group, step["incarnation"], step["generation"]): step["n_members"]
         for group, of in steps().items()

@@ -120,10 +120,10 @@ def test_rows_equal_the_last_commit_and_the_log_end_of_every_sample_and_step(aud
 
 def test_how_late_a_commit_is_and_what_is_left_of_a_topic_that_was_recreated(tmp_path: Path) -> None:
     """The log of partition 0 ends at 0, 100, 100, 200 every ten seconds; topic u, partition 1, shrinks to 5 under a new id."""
-    told = commits((0, 12, 50), (0, 25, 100), (1, 12, 90), topics="tu", topic_id="old")
+    committed = commits((0, 12, 50), (0, 25, 100), (1, 12, 90), topics="tu", topic_id="old")
     samples = ((0, 0, 0), (0, 10, 100), (0, 20, 100), (0, 30, 200), (1, 10, 95), (1, 20, 95), (1, 30, 5))
     life = steps((1, "eager", "rebalance", {"a": [0]}), (26, "eager", "rebalance", {"b": [0]}))
-    found = lag_of(told, life, ends(tmp_path, *samples, topics="tu"), ids_at_end={"t": "old", "u": "new"})
+    found = lag_of(committed, life, ends(tmp_path, *samples, topics="tu"), ids_at_end={"t": "old", "u": "new"})
     rows = {(row["partition"], round((row["at"] - START).total_seconds())): row for row in found}
 
     def seen(partition: int, second: int) -> tuple[Any, ...]:
@@ -160,16 +160,16 @@ def test_replays_know_the_lag_of_the_last_sample_before_each_generation(audited:
     for row in audited.table("replays"):
         if row["strategy"] != "observed":
             continue
-        told = figures[row["group_id"], row["log_offset"]]
+        metrics = figures[row["group_id"], row["log_offset"]]
         before = bisect_right(instants, row["log_ts"])
-        assert (told["max_member_lag"] is None) == (before == 0)
+        assert (metrics["max_member_lag"] is None) == (before == 0)
         if before:
             known = lags[row["group_id"], instants[before - 1]]
             of = [
                 sum(known.get((held["topic"], p), 0) for held in member["assigned"] for p in held["partitions"])
                 for member in row["assignment"]
             ]
-            assert told["max_member_lag"] == max(of), told
+            assert metrics["max_member_lag"] == max(of), metrics
             judged += max(of) > 0
     assert judged > 50
 
@@ -242,24 +242,24 @@ def ends(folder: Path, *rows: tuple[int, float, int], topics: str = "tt", start:
     return laid_out(CaptureFiles((), (str(folder / "ends.parquet"),)), str(folder / "ends.bin"))
 
 
-def partitions_of(told: pa.Table, life: list[dict[str, Any]]) -> PartitionStates:
+def partitions_of(committed: pa.Table, life: list[dict[str, Any]]) -> PartitionStates:
     parts = PartitionStates()
     new = NewSteps(parts.names)
     for row in life:
         new.add("g", row, micros(row["log_ts"]))
-    parts.add(new, told)
+    parts.add(new, committed)
     return parts
 
 
-def lag_of(told: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None, **more: Any) -> list[dict[str, Any]]:
+def lag_of(committed: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None, **more: Any) -> list[dict[str, Any]]:
     """Rows of `partition_lag`."""
-    parts, lives = partitions_of(told, life), mapped_log_ends(samples or EndsFile.empty())
+    parts, lives = partitions_of(committed, life), mapped_log_ends(samples or EndsFile.empty())
     found = lag_rows(parts, lives, more.pop("ids_at_end", None), **more)
     return [row for one in found for row in one.written.batch(parts).to_pylist()]
 
 
-def stops(told: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None = None) -> list[dict[str, Any]]:
-    parts, sampled = partitions_of(told, life), mapped_log_ends(samples or EndsFile.empty())
+def stops(committed: pa.Table, life: list[dict[str, Any]], samples: EndsFile | None = None) -> list[dict[str, Any]]:
+    parts, sampled = partitions_of(committed, life), mapped_log_ends(samples or EndsFile.empty())
     found, members = find_stops(parts, sampled, NEVER, None), [*parts.members, None]
     return [
         {
@@ -287,10 +287,10 @@ def chosen(found: Stops, rows: Any) -> Stops:
 
 
 def test_qualities_owners_and_clamping(tmp_path: Path) -> None:
-    told = commits((0, 10, 5), (0, 20, 90), (1, 10, 7), (1, 25, None))
+    committed = commits((0, 10, 5), (0, 20, 90), (1, 10, 7), (1, 25, None))
     life = steps((5, "eager", "rebalance", {"a": [0, 1, 2]}), (22, "eager", "emptied", {}))
     samples = ends(tmp_path, *((p, s, 40) for p in (0, 1, 2) for s in (0, 15, 30)))
-    rows = {(r["partition"], r["at"].timestamp() - START.timestamp()): r for r in lag_of(told, life, samples)}
+    rows = {(r["partition"], r["at"].timestamp() - START.timestamp()): r for r in lag_of(committed, life, samples)}
 
     def seen(partition: int, seconds: float) -> tuple[Any, ...]:
         row = rows[partition, seconds]
@@ -302,7 +302,7 @@ def test_qualities_owners_and_clamping(tmp_path: Path) -> None:
     assert seen(2, 15) == (None, None, "a", "unknown", False)
     assert seen(0, 22) == (90, 0, None, "interpolated", True)
     for reset, lag in (("earliest", 40), ("latest", 0)):
-        by_policy = [row for row in lag_of(told, life, samples, reset=reset) if row["partition"] == 2]
+        by_policy = [row for row in lag_of(committed, life, samples, reset=reset) if row["partition"] == 2]
         assert {(r["committed"], r["lag"], r["quality"]) for r in by_policy} == {(None, lag, "reset_policy")}
 
 
@@ -322,13 +322,13 @@ def test_without_log_ends_there_is_one_row_of_unknown_lag_per_partition() -> Non
 
 def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap() -> None:
     """Commits every 2 s; the rebalance at 10 s costs partition 0 six seconds of silence, four of them more than usual."""
-    told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18) for p in (0, 1)), (0, 40, 1))
+    committed = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18) for p in (0, 1)), (0, 40, 1))
     life = steps(
         (1, "eager", "rebalance", {"a": [0, 1]}),
         (10, "eager", "rebalance", {"a": [0], "b": [1]}),
         (30, "eager", "emptied", {}),
     )
-    rows = {(r["partition"], r["generation"]): r for r in stops(told, life)}
+    rows = {(r["partition"], r["generation"]): r for r in stops(committed, life)}
     assert [rows[p, 2]["stop_s"] for p in (0, 1)] == [4.0, 4.0]
     assert [rows[p, 2]["owner_before"] for p in (0, 1)] == ["a", "a"]
     assert rows[0, 1]["stop_s"] is None
@@ -352,9 +352,9 @@ def test_a_stop_is_the_silence_between_two_owners_less_the_usual_gap() -> None:
 )
 def test_time_without_samples_is_no_stop(tmp_path: Path, sampled: tuple[float, ...], stop: float, left_out: float) -> None:
     """Commits every 2 s until 8 s and from 18 s on: the rebalance at 10 s costs 8 s more than usual."""
-    told = commits(*((0, s, 1) for s in (2, 4, 6, 8, 18, 20, 22)))
+    committed = commits(*((0, s, 1) for s in (2, 4, 6, 8, 18, 20, 22)))
     life = steps((1, "eager", "rebalance", {"a": [0]}), (10, "eager", "rebalance", {"b": [0]}))
-    (row,) = (one for one in stops(told, life, ends(tmp_path, *((0, s, 9) for s in sampled))) if one["generation"] == 2)
+    (row,) = (one for one in stops(committed, life, ends(tmp_path, *((0, s, 9) for s in sampled))) if one["generation"] == 2)
     assert (row["stop_s"], row["left_out_s"]) == (stop, left_out)
 
 
@@ -364,37 +364,37 @@ def test_time_without_members_is_no_stop(tmp_path: Path, kinds: tuple[str, ...],
     """Commits every 2 s until 8 s; the last member leaves at 10 s, others join from 30 s on, a second apart, and commit from 36 s
     on: the last step takes the partition before anybody has committed.
     """
-    told = commits(*((0, s, 1) for s in (2, 4, 6, 8, 36, 38)))
+    committed = commits(*((0, s, 1) for s in (2, 4, 6, 8, 36, 38)))
     empty: list[Any] = [(10 + number, "eager", kind, {}) for number, kind in enumerate(kinds)]
     life = steps(
         (1, "eager", "rebalance", {"a": [0]}), *empty, *((30 + n, "eager", "rebalance", {f"b{n}": [0]}) for n in range(joins))
     )
     samples = ends(tmp_path, *((0, s, 9) for s in (*range(0, 15, 2), *range(24, 40, 2))))
     for sampled in (None, samples):
-        (row,) = (one for one in stops(told, life, sampled) if one["generation"] == len(life))
+        (row,) = (one for one in stops(committed, life, sampled) if one["generation"] == len(life))
         assert row["stop_s"] == (stop if sampled is None or kinds else 18.0)
 
 
 def test_nothing_stopped_of_a_topic_that_was_recreated() -> None:
     """Both partitions change hands at 10 s, when the topic is another one, and again at 20 s."""
-    told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18, 24, 26) for p in (0, 1)))
+    committed = commits(*((p, s, 1) for s in (2, 4, 6, 8, 14, 16, 18, 24, 26) for p in (0, 1)))
     life = [(s, "server", "rebalance", {"ab"[s // 10 % 2]: [0], "ba"[s // 10 % 2]: [1]}) for s in (1, 10, 20)]
     for anew, known in ((None, {2: 4.0, 3: 4.0}), (2, {3: 4.0})):
-        found = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, steps(*life, anew=anew))}
+        found = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(committed, steps(*life, anew=anew))}
         assert found == {(p, n): known.get(n) for p in (0, 1) for n in (1, 2, 3)}
 
 
 def test_a_stop_without_a_commit_before_or_after_it_is_unknown_and_not_0() -> None:
     """Partition 1 of the first step was never committed; after the last step nobody commits anything."""
-    told = commits(*((0, s, 1) for s in (2, 4, 8, 10)))
+    committed = commits(*((0, s, 1) for s in (2, 4, 8, 10)))
     life = steps(
         (1, "eager", "rebalance", {"a": [0], "b": [1]}),
         (6, "eager", "rebalance", {"a": [0, 1]}),
         (12, "eager", "rebalance", {"b": [0, 1]}),
     )
-    seen = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, life)}
+    seen = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(committed, life)}
     assert seen == {(0, 1): None, (1, 1): None, (0, 2): 2.0, (1, 2): None, (0, 3): None, (1, 3): None}
-    parts = partitions_of(told, life)
+    parts = partitions_of(committed, life)
     found = find_stops(parts, NO_ENDS, NEVER, None)
     row = summed_up(parts, chosen(found, found.generation == 3))
     assert (row["stopped_partition_seconds"], row["longest_stop_seconds"], row["longest_stop_generation"]) == (None, None, None)
@@ -412,24 +412,24 @@ def test_partitions_with_commits_by_nobody_are_named_those_with_most_first() -> 
     outside = [*((p, s, 1) for p in range(7) for s in (40, 41)), (6, 42, 1), (2, 11, 1), (2, 12, 1)]
     parts = partitions_of(commits(*((p, 5, 1) for p in range(8)), *outside), life)
     found = find_stops(parts, NO_ENDS, NEVER, None)
-    told = summed_up(parts, found)
-    named = [(one["topic"], one["partition"], one["commits"]) for one in told["unowned_commits"]]
+    summary = summed_up(parts, found)
+    named = [(one["topic"], one["partition"], one["commits"]) for one in summary["unowned_commits"]]
     assert named == [("t", 2, 4), ("t", 6, 3), ("t", 0, 2), ("t", 1, 2), ("t", 3, 2)]
-    assert (told["partitions_without_owner"], told["commits_without_owner"], told["unowned_generation"]) == (7, 17, 3)
+    assert (summary["partitions_without_owner"], summary["commits_without_owner"], summary["unowned_generation"]) == (7, 17, 3)
     # Some stops at a time, as chunks of the log make them known.
-    assert summed_up(parts, *(chosen(found, found.key % 2 == odd) for odd in (0, 1))) == told
+    assert summed_up(parts, *(chosen(found, found.key % 2 == odd) for odd in (0, 1))) == summary
 
 
 def test_a_cooperative_member_does_not_stop_what_it_keeps() -> None:
     """Partition 1 is withheld in the first round: its old owner goes on, and its commits are not nobody's."""
-    told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 10, 12, 14, 16) for p in (0, 1)))
+    committed = commits(*((p, s, 1) for s in (2, 4, 6, 8, 10, 12, 14, 16) for p in (0, 1)))
     life = steps(
         (1, "cooperative", "rebalance", {"a": [0, 1]}),
         (5, "cooperative", "rebalance", {"a": [0], "b": []}),
         (9, "cooperative", "cooperative_followup", {"a": [0], "b": [1]}),
         withheld={2: 1},
     )
-    rows = {(r["partition"], r["generation"]): r for r in stops(told, life)}
+    rows = {(r["partition"], r["generation"]): r for r in stops(committed, life)}
     assert {key: row["stop_s"] for key, row in rows.items() if key[0] == 0} == {(0, 1): None, (0, 2): None, (0, 3): None}
     assert rows[1, 3]["stop_s"] == 0.0
     assert sum(row["commits_by_nobody"] for row in rows.values()) == 0
@@ -458,34 +458,34 @@ def test_what_a_step_no_longer_hands_out_is_soon_nobodys(
         left={2: left, 4: ["a", "c"]},
         withheld={} if withheld is None else {2: withheld},
     )
-    told = commits(*((p, s, 1) for p in (0, 1) for s in (5, 15, 25)))
-    parts = partitions_of(told, life)
+    committed = commits(*((p, s, 1) for p in (0, 1) for s in (5, 15, 25)))
+    parts = partitions_of(committed, life)
     held = parts.spans
     rows = zip(parts.keys.partition[held.key], held.generation, held.until, held.nobody_from, strict=True)
     untils = {(int(p), int(n)): (int(one), int(two)) for p, n, one, two in rows}
     assert untils[1, 1] == (micros(at(until)), micros(at(nobody_from)))
     assert untils[0, 3] == (micros(at(30)), micros(at(30)))
     samples = ends(tmp_path, *((1, s, 40) for s in (0, 8, 18, 28)))
-    owners = {r["at"].timestamp() - START.timestamp(): r["owner"] for r in lag_of(told, life, samples)}
+    owners = {r["at"].timestamp() - START.timestamp(): r["owner"] for r in lag_of(committed, life, samples)}
     assert {s: owners.get(s) for s in (8, 18, 28)} == {8: "b", 18: "b" if until > 10 else None, 28: None}
-    assert sum(row["commits_by_nobody"] for row in stops(told, life)) == (2 if nobody_from == 10 else 1)
+    assert sum(row["commits_by_nobody"] for row in stops(committed, life)) == (2 if nobody_from == 10 else 1)
 
 
 def test_a_commit_in_the_millisecond_of_a_step_and_before_it_in_the_log_is_its_owners() -> None:
-    told = commits((0, 10, 1), (1, 10, 1), (1, 11, 1))
+    committed = commits((0, 10, 1), (1, 10, 1), (1, 11, 1))
     life = steps((1, "eager", "rebalance", {"a": [0, 1]}), (10, "eager", "emptied", {}), left={2: ["a"]})
-    assert {row["partition"]: row["commits_by_nobody"] for row in stops(told, life)} == {0: 0, 1: 1}
+    assert {row["partition"]: row["commits_by_nobody"] for row in stops(committed, life)} == {0: 0, 1: 1}
 
 
 def test_a_static_member_that_is_back_stops_what_it_has_and_nothing_else() -> None:
     """Both partitions are silent from 8 s to 16 s; b came back under another id meanwhile, and a did not rebalance."""
-    told = commits(*((p, s, 1) for s in (2, 4, 6, 8, 16, 18, 20) for p in (0, 1)))
+    committed = commits(*((p, s, 1) for s in (2, 4, 6, 8, 16, 18, 20) for p in (0, 1)))
     life = steps(
         (1, "eager", "rebalance", {"a": [0], "b": [1]}),
         (10, "eager", "static_replacement", {"a": [0], "b2": [1]}),
         left={2: ["b"]},
     )
-    found = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(told, life)}
+    found = {(row["partition"], row["generation"]): row["stop_s"] for row in stops(committed, life)}
     assert found == {(0, 1): None, (1, 1): None, (0, 2): None, (1, 2): 6.0}
 
 

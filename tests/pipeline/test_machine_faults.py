@@ -54,7 +54,7 @@ def assert_equal(out: Path, whole: Path) -> None:
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []
 
 
-def assert_one_line(failed: subprocess.CompletedProcess[str], told: str = "") -> None:
+def assert_one_line(failed: subprocess.CompletedProcess[str], message: str = "") -> None:
     # PySpark's own workers print their limits, if they have any.
     lines = [
         line
@@ -62,7 +62,7 @@ def assert_one_line(failed: subprocess.CompletedProcess[str], told: str = "") ->
         if line and " mem limits" not in line and not line.startswith("Setting mem limits")
     ]
     assert (failed.returncode, len(lines)) == (3, 1), failed.stderr
-    assert re.match(f"counterpoise: .*{told}", lines[0]), lines
+    assert re.match(f"counterpoise: .*{message}", lines[0]), lines
     assert "unexpected error" not in lines[0]
 
 

@@ -1,4 +1,4 @@
-"""Recorded groups of a 4.3.1 broker, in some of which members polled too late: told alike at once and in pieces.
+"""Recorded groups of a 4.3.1 broker, in some of which members polled too late: the same rows at once and in pieces.
 
 Members had a `max.poll.interval.ms` of 6 s (those that stall) or 60 s, and a session timeout of 10 s. What they did:
 
@@ -55,8 +55,8 @@ def until(folder: Path, seconds: float) -> Path:
 
 
 def test_members_that_polled_too_late_are_reported_and_others_are_not(audited_once: AuditResult) -> None:
-    told = reported(audited_once, "poll_kicks", "poll_kick_clients", "poll_kick_generation", "poll_interval_ms")
-    assert told == {
+    figures = reported(audited_once, "poll_kicks", "poll_kick_clients", "poll_kick_generation", "poll_interval_ms")
+    assert figures == {
         "java-two": (1, ["a"], 4, 6000),
         "java-one": (1, ["a"], 4, 6000),
         "librdkafka": (1, ["a"], 5, 6000),
@@ -72,17 +72,17 @@ def test_a_member_left_when_its_record_was_deleted_and_not_when_others_got_its_p
         for row in rows_of(audited_once.out, "modern_group_records")
         if row["record_type"] == 5 and row["deleted"]
     }
-    told = reported(audited_once, "poll_kick_ts")
-    assert {group: told[group] for group in ("java-two", "java-one", "librdkafka")} == {
+    figures = reported(audited_once, "poll_kick_ts")
+    assert {group: figures[group] for group in ("java-two", "java-one", "librdkafka")} == {
         group: (gone[group],) for group in ("java-two", "java-one", "librdkafka")
     }
 
 
 def test_a_deleted_group_that_only_committed_is_simple_and_one_whose_members_left_is_empty(audited_once: AuditResult) -> None:
-    told = reported(audited_once, "group_type", "state", "complete", "members_now")
-    assert told["by-hand"] == ("simple", "deleted", None, 0)
-    assert told["unsubscribed"] == ("consumer", "empty", True, 0)
-    assert {group for group, about in told.items() if about[1] == "stable"} == {*told} - {"by-hand", "unsubscribed"}
+    figures = reported(audited_once, "group_type", "state", "complete", "members_now")
+    assert figures["by-hand"] == ("simple", "deleted", None, 0)
+    assert figures["unsubscribed"] == ("consumer", "empty", True, 0)
+    assert {group for group, about in figures.items() if about[1] == "stable"} == {*figures} - {"by-hand", "unsubscribed"}
     assert audited_once.summary["groups"]["by_type"] == {"consumer": 6, "simple": 1}
     found = {(row["group_id"], row["kind"]) for row in rows_of(audited_once.out, "findings")}
     assert ("unsubscribed", "dead_groups") in found
@@ -95,10 +95,10 @@ def test_the_summary_has_the_time_that_partitions_stood_still(audited_once: Audi
         for one in runs or ():
             if one["stopped_seconds"] is not None:
                 sums[one["strategy"], one["mode"]] = sums.get((one["strategy"], one["mode"]), 0.0) + one["stopped_seconds"]
-    told = {(row["strategy"], row["mode"]): row["stopped_seconds"] for row in audited_once.summary["strategies"]}
-    assert {key for key in told if key in sums} == {("observed", "replay"), ("sticky", "replay"), ("sticky", "closed_loop")}
-    assert told == {key: pytest.approx(seconds) for key, seconds in sums.items()}
-    assert told["observed", "replay"] > 0
+    stopped = {(row["strategy"], row["mode"]): row["stopped_seconds"] for row in audited_once.summary["strategies"]}
+    assert {key for key in stopped if key in sums} == {("observed", "replay"), ("sticky", "replay"), ("sticky", "closed_loop")}
+    assert stopped == {key: pytest.approx(seconds) for key, seconds in sums.items()}
+    assert stopped["observed", "replay"] > 0
 
 
 def test_updates_report_the_same_poll_timeouts_as_one_audit(

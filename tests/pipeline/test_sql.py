@@ -87,8 +87,8 @@ def readers(rows: Rows, audited: Audited) -> bool:
 
 
 def first(rows: Rows, audited: Audited) -> bool:
-    told = [(f["rank"], f["title"]) for f in audited.result.summary["findings"]["top"] if f["severity"] != "notice"]
-    return [(r["rank"], r["title"]) for r in rows] == told[:20]
+    reported = [(f["rank"], f["title"]) for f in audited.result.summary["findings"]["top"] if f["severity"] != "notice"]
+    return [(r["rank"], r["title"]) for r in rows] == reported[:20]
 
 
 CHECKS: tuple[Check, ...] = (causes, behind, over_time, per_minute, restarts, idle, costs, slow, readers, first)
@@ -144,7 +144,7 @@ def test_the_command_prints_a_table_or_a_json_object_per_row(audited: Audited) -
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ("SELEC 1", "QUERY: Parser Error: "),
         ("SELECT * FROM rebalance", "QUERY: Catalog Error: "),
@@ -156,9 +156,9 @@ def test_the_command_prints_a_table_or_a_json_object_per_row(audited: Audited) -
         ("SELECT 1 AS a, 2 AS a", "QUERY: two columns are called 'a'; give one of them another name with AS"),
     ],
 )
-def test_a_wrong_query_is_one_line(audited: Audited, query: str, told: str) -> None:
+def test_a_wrong_query_is_one_line(audited: Audited, query: str, message: str) -> None:
     result = queried(audited, query, "--json")
-    assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
+    assert (result.exit_code, message in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
 
 
 def test_a_folder_without_tables_is_one_line(tmp_path: Path) -> None:

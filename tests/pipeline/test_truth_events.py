@@ -1,4 +1,4 @@
-"""What was done to the cluster, and what its clients saw, against what the audit tells: precision and recall of every kind.
+"""What was done to the cluster, and what its clients saw, against what the audit reports: precision and recall of every kind.
 
 Both ways, with group, time, kind and cause: every event that leaves a trace is looked for among the steps (recall), and every
 step must be explained by events that imply its kind and its cause (precision).
@@ -30,7 +30,7 @@ class Step:
     row: dict[str, Any]
     joined: set[str]
     left: set[str]
-    told: list[Claim] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
 
     @property
     def time(self) -> int:
@@ -44,12 +44,12 @@ class Step:
         if not claim.since <= self.time <= claim.until or self.key != (claim.kind, claim.cause):
             return False
         if claim.client is None:
-            return claim.word in self.row["detail"] and all(one.event != claim.event for one in self.told)
-        taken = {(one.side, one.client) for one in self.told}
+            return claim.word in self.row["detail"] and all(one.event != claim.event for one in self.claims)
+        taken = {(one.side, one.client) for one in self.claims}
         return claim.client in getattr(self, claim.side) and (claim.side, claim.client) not in taken
 
-    def clients_told(self, side: str) -> bool:
-        return {claim.client for claim in self.told if claim.side == side} == getattr(self, side)
+    def claims_all_clients(self, side: str) -> bool:
+        return {claim.client for claim in self.claims if claim.side == side} == getattr(self, side)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def judged(audited: Audited, shop: Path, events: list[Event]) -> Judged:
     for claim in claims_of(events):
         step = next((one for one in steps[claim.group] if one.bears_out(claim)), None)
         if step is not None:
-            step.told.append(claim)
+            step.claims.append(claim)
         found.append((claim, step))
     log = (shop / "coordinator.log").read_text(encoding="utf-8")
     expired = [int(at) for at in re.findall(r"^(\d+) .*tombstone records while cleaning up group metadata", log, re.MULTILINE)]
@@ -92,7 +92,7 @@ def judged(audited: Audited, shop: Path, events: list[Event]) -> Judged:
 
 def why(step: Step, before: Sequence[Step], events: Sequence[Event], expired: Sequence[int]) -> str:
     """What explains a step, if all of it is explained; empty otherwise."""
-    if step.told and step.clients_told("joined") and step.clients_told("left"):
+    if step.claims and step.claims_all_clients("joined") and step.claims_all_clients("left"):
         return "events"
     if step.key[0] == "cooperative_followup":
         group, since = step.row["group_id"], before[-1].time
@@ -205,9 +205,9 @@ def test_members_that_stalled_are_distinguished_from_those_that_were_stopped(aud
     for event in events:
         if event["event"] == "stall" and event["src"] == "driver":
             stalled[event["group"]].add(event["detail"]["client"])
-    told = {row["group_id"]: row for row in audited.table("group_report") if row["poll_kicks"]}
-    assert {group: set(row["poll_kick_clients"]) for group, row in told.items()} == stalled
-    assert [(row["poll_kicks"], row["poll_interval_ms"]) for row in told.values()] == [(2, 9000)]
+    reports = {row["group_id"]: row for row in audited.table("group_report") if row["poll_kicks"]}
+    assert {group: set(row["poll_kick_clients"]) for group, row in reports.items()} == stalled
+    assert [(row["poll_kicks"], row["poll_interval_ms"]) for row in reports.values()] == [(2, 9000)]
 
 
 def test_what_members_gave_up_and_lost_is_what_the_table_says_they_had(audited: Audited, events: list[Event]) -> None:
@@ -257,7 +257,7 @@ def test_deleted_records_move_the_start_of_the_log_by_the_next_sample(audited: A
     for row in audited.table("partition_lag", "topic", "partition", "at", "log_start"):
         starts[f"{row['topic']}-{row['partition']}"].append((millis(row["at"]), row["log_start"]))
     for name, start in done["detail"]["result"].items():
-        after = min((at, told) for at, told in starts[name] if at >= done["ts_ms"])
+        after = min((at, log_start) for at, log_start in starts[name] if at >= done["ts_ms"])
         assert (after[0] - done["ts_ms"] <= 3000, after[1]) == (True, start), name
 
 
@@ -267,9 +267,9 @@ def test_positions_that_were_set_by_a_tool_are_commits_by_nobody(audited: Audite
     outside = [row for row in rows if row["kind"] == "commits_by_nobody"]
     assert [(row["group_id"], dict(row["numbers"])["commits"]) for row in outside] == [("replay-invoices", 6.0)]
     (done,) = [event for event in events if event["event"] == "alter_offsets"]
-    told = {
+    committed = {
         f"{row['topic']}-{row['partition']}": row["committed_offset"]
         for row in audited.table("offset_commits")
         if row["group_id"] == "replay-invoices" and done["detail"]["begin_ms"] - 50 <= millis(row["log_ts"]) <= done["ts_ms"] + 50
     }
-    assert told == done["detail"]["result"]
+    assert committed == done["detail"]["result"]

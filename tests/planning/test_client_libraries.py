@@ -31,8 +31,8 @@ def test_a_row_gives_back_the_seconds_of_its_own_benchmark(row: Behaviour) -> No
 def test_the_page_of_predictions_has_every_measured_row() -> None:
     page = (Path(__file__).parents[2] / "docs" / "predictions.md").read_text(encoding="utf-8")
     table = page.split("\n## ")[0]
-    told = [tuple(word.strip() for word in line.strip("|").split("|")) for line in table.splitlines() if line.startswith("|")]
-    figures = sorted((line[0].removesuffix(" 3"), line[1].split(",")[0], *line[2:]) for line in told if line[4].endswith(" s"))
+    rows = [tuple(word.strip() for word in line.strip("|").split("|")) for line in table.splitlines() if line.startswith("|")]
+    figures = sorted((line[0].removesuffix(" 3"), line[1].split(",")[0], *line[2:]) for line in rows if line[4].endswith(" s"))
     assert figures == sorted(
         (row.library, row.kind, f"{row.all_s:.1f}", f"{row.kept_s:.1f}", f"{row.longest_s:.1f} s")
         for row in BEHAVIOURS

@@ -79,8 +79,8 @@ def test_an_accepted_finding_is_counted_and_says_until_when_why_and_whose_it_is(
     text = printed([], [fleet.finding(1, "a"), fleet.finding(2, "b", **ACCEPTED)])
     assert "1 finding accepted in counterpoise.toml" in text
     body = [line.split(None, 1) for line in text[text.index("  2. warning  b") :].splitlines()]
-    told = {words[0]: words[1].rstrip() for words in body if len(words) == 2}
-    assert (told["accepted"], told["owner"]) == ("until 2027-01-31: spare [members]", "team\\u001b")
+    shown = {words[0]: words[1].rstrip() for words in body if len(words) == 2}
+    assert (shown["accepted"], shown["owner"]) == ("until 2027-01-31: spare [members]", "team\\u001b")
     assert "accepted" not in printed([], [fleet.finding(1, "a")])
 
 
@@ -131,14 +131,14 @@ def test_what_is_new_and_gone_is_a_line_for_each_finding() -> None:
 
 def test_an_empty_recording_is_not_called_quiet() -> None:
     assert "Nothing to do: the groups are balanced" in printed([], groups={"total": 1, "by_type": {"classic": 1}})
-    for part, told in (
+    for part, message in (
         ("records", "Nothing was recorded"),
         ("groups", "these records hold no group, or none that was asked for"),
     ):
         summary = fleet.summary({"findings": []})
         summary[part]["total"] = 0
         text = printed([], **{part: summary[part]})
-        assert told in text
+        assert message in text
         assert "quiet" not in text
 
 

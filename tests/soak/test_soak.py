@@ -68,7 +68,7 @@ GROUP = Group({"t": 6}, [Member("b", ["t"], {"t": [0, 1, 2]}, 1), Member("a", ["
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "fault"),
     [
         (lazy, "sticky: balanced: "),
         (lambda owner, _: owner[::-1].copy(), "sticky: sticky: "),
@@ -76,10 +76,10 @@ GROUP = Group({"t": 6}, [Member("b", ["t"], {"t": [0, 1, 2]}, 1), Member("a", ["
         (failing, "sticky: IndexError: index 7"),
     ],
 )
-def test_a_planted_fault_of_a_strategy_is_found(monkeypatch: pytest.MonkeyPatch, change: Any, told: str) -> None:
+def test_a_planted_fault_of_a_strategy_is_found(monkeypatch: pytest.MonkeyPatch, change: Any, fault: str) -> None:
     assert faults(GROUP, 0, ("sticky",)) == []
     planted(monkeypatch, change)
-    assert any(line.startswith(told) for line in faults(GROUP, 0, ("sticky",)))
+    assert any(line.startswith(fault) for line in faults(GROUP, 0, ("sticky",)))
 
 
 def test_codes_that_depend_on_the_order_of_the_input_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,9 +82,9 @@ def optimum(problem, weights=(1, 0), fixed=False):
     if len(served):
         member, odd = units_of(np.nonzero(np.isfinite(worth))[1])
         step = 2 * (sum(weights) + 1) * (len(served) + 1) + 1
-        price = odd * (np.lcm.reduce(problem.capacity) // problem.capacity[member]) * step
-        assert int(price.max()) * len(served) < 2**53
-        rows, units = linear_sum_assignment(price - worth[:, member])
+        marginal_cost = odd * (np.lcm.reduce(problem.capacity) // problem.capacity[member]) * step
+        assert int(marginal_cost.max()) * len(served) < 2**53
+        rows, units = linear_sum_assignment(marginal_cost - worth[:, member])
         owner[served[rows]] = member[units]
     return owner
 
@@ -99,17 +99,17 @@ def least_spread(problem, weights, fixed=False):
         return 0
     row, member = np.nonzero(np.isfinite(worth))
     topic_member = problem.topic_of_partition()[served][row] * problem.n_members + member
-    (unit, odd), (door, cost) = units_of(member), units_of(topic_member)
-    price = odd * (np.lcm.reduce(problem.capacity) // problem.capacity[unit])
+    (unit, odd), (pair, cost) = units_of(member), units_of(topic_member)
+    marginal_cost = odd * (np.lcm.reduce(problem.capacity) // problem.capacity[unit])
     best = optimum(problem, weights, fixed)[served]
-    least = sum(price[unit == owner][:load].sum() for owner, load in enumerate(np.bincount(best)))
+    least = sum(marginal_cost[unit == owner][:load].sum() for owner, load in enumerate(np.bincount(best)))
     most = worth[np.arange(len(best)), best].sum()
     rules = block_array(
         [
             [one_of(row, row), None, None],
             [one_of(member, member), -one_of(member, unit), None],
-            [one_of(topic_member, topic_member), None, -one_of(topic_member, door)],
-            [None, price[None, :], None],
+            [one_of(topic_member, topic_member), None, -one_of(topic_member, pair)],
+            [None, marginal_cost[None, :], None],
             [worth[row, member][None, :], None, None],
         ]
     )

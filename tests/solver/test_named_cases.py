@@ -74,8 +74,8 @@ def test_orphans_go_to_the_least_loaded_in_partition_order(more_topics, more_mem
 
 
 @pytest.mark.parametrize(("more_topics", "more_members"), BYSTANDER)
-def test_extras_go_to_the_most_claims_then_to_the_lowest_id(more_topics, more_members):
-    """Ten partitions on three members: one gets four. With 4, 5 and 1 claims it is the second; with 4, 4 and 2 the first."""
+def test_ceiling_slots_go_to_members_with_the_most_claims_then_to_the_lowest_ids(more_topics, more_members):
+    """Ten partitions on three members: one has four. With 4, 5 and 1 claims it is the second, with 4, 4 and 2 the first."""
     topics, members = {"t": 10} | more_topics, {member: ["t"] for member in "abc"} | more_members
     first = {"a": [f"tp{i}" for i in range(4)], "b": [f"tp{i}" for i in range(4, 9)], "c": ["tp9"]}
     assert loads(*_planned(topics, members, first))[-3:] == [3, 4, 3]
@@ -84,19 +84,19 @@ def test_extras_go_to_the_most_claims_then_to_the_lowest_id(more_topics, more_me
 
 
 @pytest.mark.parametrize(("more_topics", "more_members"), BYSTANDER)
-def test_extras_of_a_fresh_group_go_to_the_lowest_ids(more_topics, more_members):
+def test_ceiling_slots_of_a_group_without_claims_go_to_the_lowest_ids(more_topics, more_members):
     topics, members = {"t": 8} | more_topics, {member: ["t"] for member in "abcde"} | more_members
     assert loads(*_planned(topics, members, {}))[-5:] == [2, 2, 2, 1, 1]
 
 
-def test_extras_go_to_the_lowest_ids_across_camps():
-    """Two kinds of members that could take three extras either way: ids decide, not the order of classes."""
+def test_ceiling_slots_go_to_the_lowest_ids_across_member_classes():
+    """Either of two member classes could take two of the three ceiling slots: ids decide, not the order of classes."""
     members = {"a": ["t", "v"], "b": ["t", "u"], "c": ["t", "u"], "d": ["t", "v"]}
     assert loads(*_planned({"t": 7, "u": 2, "v": 2}, members, {})) == [3, 3, 3, 2]
 
 
 def test_even_topics_come_before_low_ids():
-    """Extras for a and b would put two of t on one member; one of t each is possible, so it is done."""
+    """With ceiling slots for a and b, a would have two partitions of t. With slots for b and d every member has one of t."""
     members = {"a": ["t"], "b": ["t", "u"], "c": ["t"], "d": ["t", "u"]}
     assert loads(*_planned({"t": 4, "u": 2}, members, {})) == [1, 2, 1, 2]
 
@@ -194,9 +194,9 @@ def test_every_partition_is_assigned_where_the_pseudo_code_of_the_documents_is_w
     previous[: sum(held)] = np.repeat(np.arange(len(held)), held)
     problem = group({"t": partitions}, {f"m{i}": ["t"] for i in range(len(held))}).replace(previous_owner=previous)
     owner = assignor(strategy)(problem)
-    floor, extras = divmod(partitions, len(held))
-    assert sorted(loads(problem, owner)) == [floor] * (len(held) - extras) + [floor + 1] * extras
-    quotas = sorted((min(count, floor + (i < extras)) for i, count in enumerate(sorted(held, reverse=True))), reverse=True)
+    floor, slots = divmod(partitions, len(held))
+    assert sorted(loads(problem, owner)) == [floor] * (len(held) - slots) + [floor + 1] * slots
+    quotas = sorted((min(count, floor + (i < slots)) for i, count in enumerate(sorted(held, reverse=True))), reverse=True)
     assert kept(problem, owner) == sum(quotas)
 
 

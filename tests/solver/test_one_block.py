@@ -11,8 +11,9 @@ from counterpoise.model.problem import Int32, Problem
 from counterpoise.solver.bitset import exchange
 from counterpoise.solver.bitset.one_block import _floors_possible, one_block
 
-# A walk to members without slack could end at three of them, while two ceiling slots were left and member 2 was still one short.
-SHORT_AMONG_EXTRAS = Problem(
+# Augmenting paths could end at three members without slack, although only two ceiling slots were left, while member 2 was still
+# one partition below its floor.
+ONE_BELOW_ITS_FLOOR = Problem(
     6,
     [0, 3, 9, 20],
     [0, 6, 11, 14],
@@ -26,12 +27,12 @@ def _planned(problem: Problem, *, with_history: bool) -> Int32 | None:
     return None if block is None else block.assign(problem, with_history=with_history)
 
 
-def test_a_walk_gives_no_more_extras_than_there_are_while_somebody_is_short() -> None:
-    owner = _planned(SHORT_AMONG_EXTRAS, with_history=True)
+def test_augmenting_paths_use_no_more_ceiling_slots_than_there_are_while_a_member_is_below_its_floor() -> None:
+    owner = _planned(ONE_BELOW_ITS_FLOOR, with_history=True)
     assert owner is not None
     assert sorted(np.bincount(owner, minlength=6).tolist()) == [3, 3, 3, 3, 4, 4]
-    assert certify(SHORT_AMONG_EXTRAS, owner).sticky
-    assert assignor("sticky")(SHORT_AMONG_EXTRAS).tolist() == owner.tolist()
+    assert certify(ONE_BELOW_ITS_FLOOR, owner).sticky
+    assert assignor("sticky")(ONE_BELOW_ITS_FLOOR).tolist() == owner.tolist()
 
 
 def test_plans_are_balanced_and_sticky_with_equal_and_with_other_capacities() -> None:

@@ -111,27 +111,27 @@ def plain(value: Any) -> Any:
     return value
 
 
-def difference(case: Case, told: Any) -> str:
+def difference(case: Case, decoded: Any) -> str:
     """The word same, the name of a difference that is meant, or what is wrong."""
     kind, first, second = case
     if kind == "record":
-        return record_difference(first, second, told)
+        return record_difference(first, second, decoded)
     try:
         found: Any = decode_subscription(first) if kind == "subscription" else decode_assignment(first)
     except WireError as error:
-        return "same" if isinstance(told, str) else f"Java reads it, we say {error}: {told}"
-    if isinstance(told, str):
+        return "same" if isinstance(decoded, str) else f"Java reads it, we say {error}: {decoded}"
+    if isinstance(decoded, str):
         if kind == "subscription" and ends_behind_user_data(first):
             return "version 1 ends behind the user data"
-        return "no bytes are an empty assignment" if not first else f"{told}, we read {found}"
-    data = None if told["userData"] is None else base64.b64decode(told["userData"])
+        return "no bytes are an empty assignment" if not first else f"{decoded}, we read {found}"
+    data = None if decoded["userData"] is None else base64.b64decode(decoded["userData"])
     if kind == "assignment":
         ours: Any = (list(found.partitions), found.user_data)
-        theirs: Any = (pairs(told, "assignedPartitions"), data)
+        theirs: Any = (pairs(decoded, "assignedPartitions"), data)
     else:
         ours = (list(found.topics), found.user_data, list(found.owned), found.generation, found.rack)
-        generation, rack = max(told.get("generationId", -1), -1), told.get("rackId") or None
-        theirs = (told["topics"], data, pairs(told, "ownedPartitions"), generation, rack)
+        generation, rack = max(decoded.get("generationId", -1), -1), decoded.get("rackId") or None
+        theirs = (decoded["topics"], data, pairs(decoded, "ownedPartitions"), generation, rack)
     return "same" if ours == theirs else f"{ours} {theirs}"
 
 
@@ -144,39 +144,39 @@ def ends_behind_user_data(subscription: bytes) -> bool:
     return version == 1 and not reader.remaining
 
 
-def pairs(told: dict[str, Any], name: str) -> list[tuple[str, tuple[int, ...]]]:
-    return [(each["topic"], tuple(each["partitions"])) for each in told.get(name, [])]
+def pairs(decoded: dict[str, Any], name: str) -> list[tuple[str, tuple[int, ...]]]:
+    return [(each["topic"], tuple(each["partitions"])) for each in decoded.get(name, [])]
 
 
-def record_difference(key: bytes, value: bytes | None, told: Any) -> str:
+def record_difference(key: bytes, value: bytes | None, decoded: Any) -> str:
     found = decode_record(key, value)
-    if isinstance(told, str):
-        return "same" if isinstance(found, Undecodable) else f"{told}, we read {found}"
+    if isinstance(decoded, str):
+        return "same" if isinstance(found, Undecodable) else f"{decoded}, we read {found}"
     if isinstance(found, Undecodable):
-        if told["left"]:
+        if decoded["left"]:
             return "bytes follow the last field"
-        if "not UTF-8" in found.reason and "\ufffd" in json.dumps(told, ensure_ascii=False):
+        if "not UTF-8" in found.reason and "\ufffd" in json.dumps(decoded, ensure_ascii=False):
             return "text is not UTF-8"
         if re.search(r"tag \d+ follows tag", found.reason):
             return "tags do not rise"
         if TAGGED.search(found.reason):
             return "a tagged field is not as long as its tag says, or neither there nor absent"
-        return f"Java reads it, we say {found}: {told}"
+        return f"Java reads it, we say {found}: {decoded}"
     names = list(asdict(found.key).values())
-    if names != list(told["key"].values()):
-        return f"{found.key} {told['key']}"
+    if names != list(decoded["key"].values()):
+        return f"{found.key} {decoded['key']}"
     if isinstance(found, Tombstone):
-        return "same" if "value" not in told else f"{found} {told}"
+        return "same" if "value" not in decoded else f"{found} {decoded}"
     assert isinstance(found, Record)
-    theirs = struct_of(VALUES[found.record_type].cls, told["value"], told["version"])
-    same = (found.version, plain(found.value)) == (told["version"], plain(theirs))
-    return "same" if same else f"{found.value} {told}"
+    theirs = struct_of(VALUES[found.record_type].cls, decoded["value"], decoded["version"])
+    same = (found.version, plain(found.value)) == (decoded["version"], plain(theirs))
+    return "same" if same else f"{found.value} {decoded}"
 
 
 @pytest.mark.kafka
 def test_what_java_decodes_has_the_same_fields_here_and_what_it_refuses_is_an_error() -> None:
     cases = changed(real(), MOST)
-    found = Counter(difference(case, told) for case, told in zip(cases, java(cases), strict=True))
+    found = Counter(difference(case, decoded) for case, decoded in zip(cases, java(cases), strict=True))
     wrong = [what[:600] for what in found if what not in {"same", *MEANT}]
     assert wrong == []
     assert found["same"] > 0.9 * len(cases)

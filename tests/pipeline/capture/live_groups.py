@@ -11,9 +11,9 @@ from typing import Any
 from tests.clients.fleet import Fleet
 from tests.kafka_broker import Broker
 
-__all__ = ["LiveGroup", "Told"]
+__all__ = ["LiveGroup", "Seen"]
 
-Told = tuple[str, int, frozenset[str]]
+Seen = tuple[str, int, frozenset[str]]
 """Client id, generation, partitions."""
 CALM_S = (1.0, 3.0)
 
@@ -43,14 +43,14 @@ class LiveGroup:
         """Until both kinds of members have been given something in so many generations."""
         deadline = time.monotonic() + within_s
         while (
-            min(len({g for name, g, _ in self.told() if name.startswith(kind)}) for kind in ("java", "kafka_python"))
+            min(len({g for name, g, _ in self.assignments() if name.startswith(kind)}) for kind in ("java", "kafka_python"))
             < generations
         ):
             assert not self._failed, self._failed
-            assert time.monotonic() < deadline, f"only {sorted({g for _, g, _ in self.told()})}"
+            assert time.monotonic() < deadline, f"only {sorted({g for _, g, _ in self.assignments()})}"
             time.sleep(0.2)
 
-    def told(self) -> list[Told]:
+    def assignments(self) -> list[Seen]:
         """Every assignment a member says it was given, with its generation."""
         events: list[dict[str, Any]] = [each for name in list(self._fleet.journals) for each in self._fleet.events(name)]
         return [

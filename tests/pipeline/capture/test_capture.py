@@ -51,8 +51,8 @@ def command(broker: Broker, out: Path | str, *more: str) -> list[str]:
 def once(broker: Broker, out: Path | str, *more: str) -> dict[str, object]:
     done = subprocess.run(command(broker, out, "--json", *more), capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode == 0, done.stderr
-    told: dict[str, object] = json.loads(done.stdout)
-    return told
+    status: dict[str, object] = json.loads(done.stdout)
+    return status
 
 
 @contextmanager
@@ -179,24 +179,24 @@ def test_a_full_disk_is_waited_for(broker: Broker, topic: str, tmp_path: Path) -
 
 
 def test_a_hidden_tail_and_markers_at_the_end(broker: Broker, topic: str, tmp_path: Path) -> None:
-    """An open transaction is told, a snapshot ends before it; markers at the end neither hang a snapshot nor count as missing."""
+    """An open transaction is reported, a snapshot ends before it. Markers at the end do not hang it, nor count as missing."""
     transact(broker, "exact-0", topic, 5, abort=True)
     once(broker, tmp_path)
     producer = open_transaction(broker, "exact-0", topic, 6)
     try:
         commit(broker, "exact-0", topic, [7])
-        told = once(broker, tmp_path)
-        assert told["records"] == 0
-        assert len(told["hidden"]) == 1  # type: ignore[arg-type]
-        assert f"{OFFSETS_TOPIC} partition" in str(told["hidden"])
+        status = once(broker, tmp_path)
+        assert status["records"] == 0
+        assert len(status["hidden"]) == 1  # type: ignore[arg-type]
+        assert f"{OFFSETS_TOPIC} partition" in str(status["hidden"])
         assert any("an open transaction hides offsets" in note for note in missing_of(tmp_path).notes)
     finally:
         producer.commit_transaction(60)
-    told = once(broker, tmp_path)
-    assert (told["records"], told["passed"]) == (2, 1)
+    status = once(broker, tmp_path)
+    assert (status["records"], status["passed"]) == (2, 1)
     transact(broker, "exact-0", topic, 8, abort=True)
-    told = once(broker, tmp_path)
-    assert (told["records"], told["passed"], told["hidden"]) == (0, 2, [])
+    status = once(broker, tmp_path)
+    assert (status["records"], status["passed"], status["hidden"]) == (0, 2, [])
     assert_exact(broker, tmp_path)
 
 
@@ -246,7 +246,7 @@ def test_ids_of_topics_are_written_as_commits_have_them(broker: Broker, tmp_path
 
 
 def test_retention_and_what_is_said_on_a_terminal(broker: Broker, topic: str, tmp_path: Path) -> None:
-    """Old files go, the position stays; a terminal is told records, lag and groups while it runs, and at the end."""
+    """Old files go, the position stays; a terminal shows records, lag and groups while it runs, and at the end."""
     for at in range(3):
         commit(broker, "steady-0", topic, [at])
         once(broker, tmp_path)
@@ -258,12 +258,12 @@ def test_retention_and_what_is_said_on_a_terminal(broker: Broker, topic: str, tm
         command(broker, tmp_path, "--keep-days", "1e-7"), stdout=subprocess.PIPE, stderr=terminal, env=environment, check=True
     )
     os.close(terminal)
-    told = b""
+    shown = b""
     with contextlib.suppress(OSError):  # Linux says EIO where the other end of a terminal is closed
         while part := os.read(seen, 65536):
-            told += part
+            shown += part
     os.close(seen)
-    assert re.search(rb"\d+ records written, \d+ behind, \d+ groups seen", told)
+    assert re.search(rb"\d+ records written, \d+ behind, \d+ groups seen", shown)
     assert re.match(rb"1 records written, 0 behind, 1 groups seen", done.stdout)
     assert len(recorded(tmp_path)) == 1
     assert set(recorded(tmp_path)).isdisjoint(before)
@@ -299,7 +299,7 @@ def test_a_broker_that_goes_away_is_waited_for_and_sigterm_stops_cleanly(own_bro
             assert process.returncode == 0, err
     finally:
         busy.stop()
-    told = [json.loads(line) for line in out.splitlines()]
-    assert told[-1]["records"] == len(recorded(tmp_path))
-    assert told[-1]["groups"] >= 4
+    statuses = [json.loads(line) for line in out.splitlines()]
+    assert statuses[-1]["records"] == len(recorded(tmp_path))
+    assert statuses[-1]["groups"] >= 4
     assert_exact(own_broker, tmp_path)

@@ -105,10 +105,10 @@ def test_records_compacted_between_two_runs_are_a_gap_and_no_failed_generations(
     assert any("log partition 0: offsets 6 to 40" in note for note in source.notes)
     audited_in_process(source.files, tmp_path / "audited", monkeypatch, gaps=source.gaps)
     files = (tmp_path / "audited" / "tables" / "rebalances").rglob("*.parquet")
-    told = {
+    by_generation = {
         one["generation"]: (one["missed_generations"], one["complete"]) for f in files for one in pq.read_table(f).to_pylist()
     }
-    assert [told[number] for number in (5, 41, 42, 46)] == [(0, True), (None, False), (0, True), (3, True)]
+    assert [by_generation[number] for number in (5, 41, 42, 46)] == [(0, True), (None, False), (0, True), (3, True)]
 
 
 def test_a_cluster_whose_topics_get_ids_by_an_upgrade_is_the_same_cluster(
@@ -152,8 +152,8 @@ def test_after_a_first_run_that_was_killed_a_range_is_a_gap_only_beyond_its_end(
         json.dumps({k: v for k, v in about.items() if k not in ("missing_before", "complete")})
     )
     topic.generations, topic.end = {41: 41, 42: 42}, 43
-    told = record(topic, tmp_path)
-    assert (told["gaps"], told["missing_before"]) == ([[0, 6, 41]], 1)
+    again = record(topic, tmp_path)
+    assert (again["gaps"], again["missing_before"]) == ([[0, 6, 41]], 1)
 
 
 def test_a_run_that_was_killed_before_it_had_caught_up_hides_no_gap(
@@ -262,9 +262,9 @@ def fed(rows: list[dict[str, Any]], missing: range) -> list[tuple[int, bool, int
 def test_the_first_epoch_after_a_gap_is_not_complete() -> None:
     joined = modern(5, member_848("a", "t"), "a")
     rows = [joined, *(record for number in (2, 3, 7, 9, 10) for record in epoch(number, {"a": [0]}))]
-    told = fed(rows, range(5, 7))
-    assert [step[:3] for step in told] == [(2, True, 0), (3, True, 0), (9, False, None), (10, True, 0)]
-    assert not any("at once" in step[3] for step in told)
+    found = fed(rows, range(5, 7))
+    assert [step[:3] for step in found] == [(2, True, 0), (3, True, 0), (9, False, None), (10, True, 0)]
+    assert not any("at once" in step[3] for step in found)
 
 
 @pytest.mark.parametrize("kinds", [(5, 3, 6, 7), (19, 17, 20, 21)], ids=["consumer", "streams"])
@@ -293,6 +293,6 @@ def test_the_first_epoch_of_a_group_that_was_upgraded_after_a_gap_is_not_complet
     classic, lost = (generation(number, member("a-1", {"t": [0]})) for number in (1, 2))
     value = {**json.loads(member_848("a", "t")), "classic_member_metadata": {"session_timeout_ms": 1}}
     rows = [classic, lost, tombstone(), modern(5, json.dumps(value), "a"), *epoch(9, {"a": [0]})]
-    told = fed(rows, range(1, 2))
-    assert [step[:3] for step in told][1:] == [(1, False, None), (9, False, 0)]
-    assert "at once" not in told[-1][3]
+    found = fed(rows, range(1, 2))
+    assert [step[:3] for step in found][1:] == [(1, False, None), (9, False, 0)]
+    assert "at once" not in found[-1][3]

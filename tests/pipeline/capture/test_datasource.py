@@ -129,9 +129,9 @@ def test_a_hidden_tail_is_reported(broker: Broker, source: SparkSession, caplog:
         options = read_options({"kafka.bootstrap.servers": broker.bootstrap}, streaming=False)
         stable = options.cluster.offsets(options.cluster.partitions([OFFSETS_TOPIC]), "stable")
         with caplog.at_level(logging.WARNING, "counterpoise.capture"):
-            told: set[str] = set()
-            warn_of_tails(options, stable, told)
-            warn_of_tails(options, stable, told)
+            warned: set[str] = set()
+            warn_of_tails(options, stable, warned)
+            warn_of_tails(options, stable, warned)
         (message,) = (one for one in caplog.messages if "(3 offsets)" in one)
         assert "an open transaction hides offsets" in message
         assert len(caplog.messages) == len(set(caplog.messages))

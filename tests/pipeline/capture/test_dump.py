@@ -1,4 +1,4 @@
-"""The text of Kafka's dump tool as a source: byte for byte the records of the segments it was made from; what it lacks is told.
+"""The text of Kafka's dump tool as a source: byte for byte the records of its segments; what it lacks is reported.
 
 The samples in tests/data/dump were printed by the tools of Kafka 4.3.1 and 3.9.1.
 """
@@ -104,9 +104,9 @@ def steps(folder: Path) -> list[dict[str, Any]]:
     """The steps of all classic groups' lives in a folder."""
     table = pq.read_table(folder / "consumer_offsets.parquet").sort_by([("partition", "ascending"), ("offset", "ascending")])
     (batch,) = generation_batches(table.combine_chunks().to_batches())
-    told = sorted(batch.to_pylist(), key=lambda row: str(row["group_id"]))
+    generations = sorted(batch.to_pylist(), key=lambda row: str(row["group_id"]))
     found = []
-    for group, lines in groupby(told, key=lambda row: row["group_id"]):
+    for group, lines in groupby(generations, key=lambda row: row["group_id"]):
         found += [{"group": group, **step} for step in steps_of_group([{**row, "record_type": None} for row in lines])]
     return found
 
@@ -148,11 +148,11 @@ def test_what_the_text_lacks_is_counted(tmp_path: Path) -> None:
     assert (found.records, found.altered, found.foreign) == (whole.records - 4, 1, 1)
     assert found.repeated == segment.count("baseOffset")
     assert found.unreadable == 5
-    told = "\n".join(found.faults)
-    assert "the tool found its checksum wrong" in told
-    assert "not what the decoder prints (JSONDecodeError" in told
-    assert "99 is not known" in told
-    assert "Found 12 invalid bytes" in told
+    faults = "\n".join(found.faults)
+    assert "the tool found its checksum wrong" in faults
+    assert "not what the decoder prints (JSONDecodeError" in faults
+    assert "99 is not known" in faults
+    assert "Found 12 invalid bytes" in faults
 
 
 FIRST = r'^(\| offset: )0( CreateTime: )(\d+)( .*"type":)"2"(.*"group":)"py"(.*"version":)"3"(.*"members":)\[\](.*)$'

@@ -116,10 +116,10 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled_and_the_audit_is_tr
     assert about["gaps"] == []
     assert about["complete"] == (about["missing_before"] == 0)
     tables = audit(spark, out, tmp_path / "audit", strategies=["sticky"]).out / "tables"
-    seen, told = given(tables, live.group), live.told()
-    assert len({generation for _, generation, _ in told}) >= 3
-    assert [each for each in told if each[2] not in seen[each[:2]]] == []
-    print(f"{KILLS} kills, {len(told)} assignments seen by members, {len(recorded(out))} records")  # noqa: T201
+    seen, assigned = given(tables, live.group), live.assignments()
+    assert len({generation for _, generation, _ in assigned}) >= 3
+    assert [each for each in assigned if each[2] not in seen[each[:2]]] == []
+    print(f"{KILLS} kills, {len(assigned)} assignments seen by members, {len(recorded(out))} records")  # noqa: T201
     again = pq.read_table(tmp_path / "at-once" / "consumer_offsets.parquet").sort_by(
         [("partition", "ascending"), ("offset", "ascending")]
     )

@@ -184,8 +184,8 @@ def test_a_partition_of_the_offsets_topic_without_a_leader_is_said_before_anythi
 
 def test_the_ends_of_the_offsets_topic_are_sampled_beside_the_others() -> None:
     taken: Sample = sample(FakeCluster())  # type: ignore[arg-type]
-    told = [tuple(row.values())[:4] for row in sample_batch(taken).to_pylist()]
-    assert told == [("t", 0, 5, 100), ("t", 1, 6, 101), (OFFSETS_TOPIC, 0, 5, 100), (OFFSETS_TOPIC, 1, 6, 101)]
+    samples = [tuple(row.values())[:4] for row in sample_batch(taken).to_pylist()]
+    assert samples == [("t", 0, 5, 100), ("t", 1, 6, 101), (OFFSETS_TOPIC, 0, 5, 100), (OFFSETS_TOPIC, 1, 6, 101)]
 
 
 def test_of_samples_that_nobody_takes_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,8 +75,8 @@ class Guarded(Broker):
         given[given.index(self.bootstrap)] = self.secured
         with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             seen = [Path(f"/proc/{process.pid}/{name}").read_text(errors="replace") for name in ("cmdline", "environ")]
-            shown, told = process.communicate(timeout=180)
-        return subprocess.CompletedProcess(seen, process.returncode, shown, told)
+            shown, errors = process.communicate(timeout=180)
+        return subprocess.CompletedProcess(seen, process.returncode, shown, errors)
 
     def capture(self, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
         """`counterpoise capture` as `auditor`."""
@@ -218,8 +218,8 @@ def test_a_login_by_scram_and_certificate_over_tls_works_and_leaves_no_secret(gu
     ]
     with ThreadPoolExecutor(2) as pool:
         refused = list(pool.map(guarded.log_in, [tmp_path / f"{at}" for at in range(len(wrong))], [given for given, _ in wrong]))
-    for each, (_, told) in zip(refused, wrong, strict=True):
-        assert (each.returncode, each.stderr.count("\n"), told in each.stderr) == (2, 1, True), each.stderr
+    for each, (_, message) in zip(refused, wrong, strict=True):
+        assert (each.returncode, each.stderr.count("\n"), message in each.stderr) == (2, 1, True), each.stderr
     shown = "".join(each.stdout + each.stderr + "".join(each.args) for each in (done, *refused))
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".properties")
     for secret in (PASSWORD, key, key.replace("node", "none"), login):

@@ -60,13 +60,13 @@ def _gone(_topic: str) -> bool:
 
 def batch_of(*looks: list[Change]) -> pa.RecordBatch:
     """The records of looks that were a second apart."""
-    told = [change for look in looks for change in look]
+    changes = [change for look in looks for change in look]
     seconds = [at for at, look in enumerate(looks) for _ in look]
-    count = len(told)
+    count = len(changes)
     return pa.RecordBatch.from_pydict(
         {
-            "key": pa.array([key for key, _ in told], pa.binary()),
-            "value": pa.array([value for _, value in told], pa.binary()),
+            "key": pa.array([key for key, _ in changes], pa.binary()),
+            "value": pa.array([value for _, value in changes], pa.binary()),
             "partition": pa.array([POLLED] * count, pa.int32()),
             "offset": pa.array(range(count), pa.int64()),
             "timestamp": pa.array([1_000_000 * at for at in seconds], pa.timestamp("us", "UTC")),
@@ -93,8 +93,8 @@ def held(step: dict[str, Any]) -> dict[str, set[int]]:
 def lived(*looks: list[SeenGroup]) -> list[dict[str, Any]]:
     """The steps that come of several looks."""
     history = PolledHistory()
-    told = [history.changes(seen, IDS, 7, _gone) + history.deletions({each.group_id for each in seen}) for seen in looks]
-    return steps(batch_of(*told))
+    changes = [history.changes(seen, IDS, 7, _gone) + history.deletions({each.group_id for each in seen}) for seen in looks]
+    return steps(batch_of(*changes))
 
 
 @pytest.mark.parametrize("modern", [False, True])
@@ -119,7 +119,7 @@ def test_a_change_between_two_looks_is_one_step_and_never_complete(modern: bool)
 
 
 def test_two_rebalances_between_two_looks_are_one_and_a_round_trip_is_none() -> None:
-    """A blind spot, told: what happened in between left no trace."""
+    """A known limit: what happens between two looks leaves no trace."""
     before, between = group(member("a", 0, 1)), group(member("a", 0), member("b", 1))
     after = group(member("a", 1), member("c", 0))
     assert len(lived([before], [between], [after])) == 3
@@ -129,7 +129,7 @@ def test_two_rebalances_between_two_looks_are_one_and_a_round_trip_is_none() -> 
 
 
 def test_a_group_in_a_rebalance_is_not_taken_for_an_empty_one() -> None:
-    """While members join, the coordinator tells no assignments."""
+    """While members join, the coordinator reports no assignments."""
     rebalancing = group(member("a"), member("b"), stable=False)
     assert len(lived([group(member("a", 0))], [rebalancing], [group(member("a", 0))])) == 1
 
@@ -200,11 +200,11 @@ def test_a_group_that_is_not_listed_is_deleted_only_if_its_coordinator_says_so(
     monkeypatch.setattr(recording, "Cluster", lambda _: cluster)
     monkeypatch.setattr(poller, "sample", lambda _: Sample(1.0, {}, {}, {}, []))
     monkeypatch.setattr(poller, "poll_groups", lambda _: polls.pop(0))
-    told = [Poller(settings, tmp_path, Schedule()).run(follow=False) for _ in range(2)]
-    assert [status.records for status in told] == [1, int(deleted)]
-    assert [line.removeprefix("group g: ")[: len(fault or "")] for line in told[1].hidden] == ([] if fault is None else [fault])
+    polled = [Poller(settings, tmp_path, Schedule()).run(follow=False) for _ in range(2)]
+    assert [status.records for status in polled] == [1, int(deleted)]
+    assert [line.removeprefix("group g: ")[: len(fault or "")] for line in polled[1].hidden] == ([] if fault is None else [fault])
     about = json.loads((tmp_path / "capture.json").read_text())
-    assert (about["polls"], about["hidden"]) == (1, told[1].hidden), "an audit would not know of the last poll"
+    assert (about["polls"], about["hidden"]) == (1, polled[1].hidden), "an audit would not know of the last poll"
 
 
 @pytest.mark.parametrize(
@@ -240,15 +240,15 @@ def test_commits_that_are_not_shown_are_deleted_only_if_their_topic_is_not_hidde
     monkeypatch.setattr(recording, "Cluster", lambda _: cluster)
     monkeypatch.setattr(poller, "sample", lambda _: Sample(1.0, {}, {}, {}, []))
     monkeypatch.setattr(poller, "poll_groups", lambda _: polls.pop(0))
-    told = [Poller(settings, tmp_path, Schedule()).run(follow=False) for _ in range(2)]
-    assert [status.records for status in told] == [3, 2 * deleted]
+    polled = [Poller(settings, tmp_path, Schedule()).run(follow=False) for _ in range(2)]
+    assert [status.records for status in polled] == [3, 2 * deleted]
     assert asked == ["u"]
     words = "topic u: its commits are not shown, and whether they are deleted is unknown ("
-    assert [line[: len(words)] for line in told[1].hidden] == ([] if deleted else [words])
+    assert [line[: len(words)] for line in polled[1].hidden] == ([] if deleted else [words])
 
 
 def test_faults_of_polls_name_groups_so_they_are_apart_from_other_notes(tmp_path: Path) -> None:
-    """Where names are hashed only their number is told."""
+    """If names are hashed, only the number of faults is reported."""
     about = {"source": "poll", "every": 5, "hidden": ["group payments: cannot read its commits", "group b: x"]}
     (tmp_path / "capture.json").write_text(json.dumps(about))
     missing = missing_of(tmp_path)
@@ -261,7 +261,7 @@ def test_faults_of_polls_name_groups_so_they_are_apart_from_other_notes(tmp_path
 def test_commits_are_written_when_they_change() -> None:
     history = PolledHistory()
 
-    def told(now: int, **offsets: int | None) -> list[tuple[str, int | None, int | None]]:
+    def changed(now: int, **offsets: int | None) -> list[tuple[str, int | None, int | None]]:
         commits = {("t", int(name[1:])): None if offset is None else (offset, -1, "m") for name, offset in offsets.items()}
         found = []
         for key, value in history.changes([group(commits=commits)], IDS, now, _gone):
@@ -272,20 +272,20 @@ def test_commits_are_written_when_they_change() -> None:
             assert known or isinstance(record, Tombstone)
         return found
 
-    assert told(1, p0=5, p1=6) == [("p0", 5, 1), ("p1", 6, 1)]
-    assert told(2, p0=5, p1=7) == [("p1", 7, 2)]
-    assert told(2, p0=None, p1=7) == []  # that of p0 could not be read
-    assert told(3, p1=7) == [("p0", None, None)]
-    assert told(4, p1=7) == []
+    assert changed(1, p0=5, p1=6) == [("p0", 5, 1), ("p1", 6, 1)]
+    assert changed(2, p0=5, p1=7) == [("p1", 7, 2)]
+    assert changed(2, p0=None, p1=7) == []  # that of p0 could not be read
+    assert changed(3, p1=7) == [("p0", None, None)]
+    assert changed(4, p1=7) == []
     assert history.changes([group(commits=None)], IDS, 5, _gone) == []
 
 
 def test_a_history_continues_where_its_records_say() -> None:
     first = PolledHistory()
-    told = first.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 1, _gone)
-    again = PolledHistory(told)
+    changes = first.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 1, _gone)
+    again = PolledHistory(changes)
     assert again.changes([group(member("a", 0)), group(member("b", 1), name="h", modern=True)], IDS, 2, _gone) == []
-    more = steps(batch_of(told + again.changes([group(member("a", 0, 1))], IDS, 3, _gone) + again.deletions({"g"})))
+    more = steps(batch_of(changes + again.changes([group(member("a", 0, 1))], IDS, 3, _gone) + again.deletions({"g"})))
     assert [(step["group"], step["kind"], step["generation"]) for step in more] == [
         ("g", "rebalance", 1),
         ("g", "rebalance", 2),
@@ -384,7 +384,7 @@ def test_a_live_group_is_followed_by_polls(broker: Broker, topic: str, tmp_path:
 @pytest.mark.kafka
 @pytest.mark.usefixtures("topic")
 def test_rebalances_between_two_polls_merge(broker: Broker, tmp_path: Path) -> None:
-    """The topic tells them all, two polls one; and a folder of one kind is not gone on with by the other."""
+    """The topic has them all, two polls have one. A folder of one kind is not continued by the other kind."""
     polled, real = tmp_path / "polled", tmp_path / "real"
     with consuming(broker, "merged") as first:
         settle(first)

@@ -228,6 +228,6 @@ def test_what_a_recording_misses_is_reported(tmp_path: Path) -> None:
         ({"gaps": [[math.inf, 10, 12]]}, ["cannot be read"]),
     ):
         file.write_text(json.dumps(about))
-        told = missing_of(tmp_path).notes
-        assert len(told) == len(words)
-        assert all(word in line for word, line in zip(words, told, strict=True))
+        notes = missing_of(tmp_path).notes
+        assert len(notes) == len(words)
+        assert all(word in line for word, line in zip(words, notes, strict=True))

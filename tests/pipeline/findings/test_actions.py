@@ -95,12 +95,12 @@ def test_rebalances_of_restarts_are_avoided_only_where_members_can_be_static() -
 
 def test_a_fleet_of_200_groups_with_every_finding_gives_at_most_ten_actions_with_texts() -> None:
     rows = fleet()
-    told = actions(rows)
+    made = actions(rows)
     assert {finding.kind for row in rows for finding in findings_of(row)} == {rule.__name__ for rule in RULES}
-    assert {one["kind"] for one in told} == set(KINDS)
-    assert 8 <= len(told) <= 10
-    assert [one["rank"] for one in told] == list(range(1, len(told) + 1))
-    for one in told:
+    assert {one["kind"] for one in made} == set(KINDS)
+    assert 8 <= len(made) <= 10
+    assert [one["rank"] for one in made] == list(range(1, len(made) + 1))
+    for one in made:
         assert all((one["title"], one["saves"], one["cost"], one["action"])), one
         assert str(one["n_groups"]) in one["title"]
         assert one["n_groups"] == len(one["groups"])
@@ -116,8 +116,8 @@ def test_the_actions_are_the_same_whatever_the_order_of_the_groups() -> None:
 
 def test_every_finding_that_asks_for_something_belongs_to_exactly_one_action() -> None:
     rows = fleet()
-    told = actions(rows)
-    acted = [(group["group_id"], kind) for one in told for group in one["groups"] for kind in group["findings"]]
+    made = actions(rows)
+    acted = [(group["group_id"], kind) for one in made for group in one["groups"] for kind in group["findings"]]
     assert len(acted) == len(set(acted))
     found = {(row["group_id"], one.kind): one.action for row in rows for one in findings_of(row)}
     idle = {pair for pair, action in found.items() if "keep the strategy" in action}

@@ -61,14 +61,14 @@ def test_the_sign_of_a_prediction_is_that_of_the_benchmark(now: Behaviour, then:
     assert (seconds[NAMES[then.kind], "closed_loop"] > seconds["observed", "replay"]) == (target.all_s > now.all_s)
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(2.4, False), (60.0, True), (None, True)])
+@pytest.mark.parametrize(("seconds", "advised"), [(2.4, False), (60.0, True), (None, True)])
 def test_an_eager_group_of_kafka_python_is_advised_to_cooperate_unless_its_rebalances_are_short(
-    seconds: float | None, told: bool
+    seconds: float | None, advised: bool
 ) -> None:
     """The benchmark's eager groups stood still for 2 s with heartbeats in step and 60 out of step, cooperative ones 4 and 6."""
     row = recorded(["kafka-python"], "eager", seconds)
-    assert (advice(row).get("suggested_strategy") == "cooperative-sticky") == told
-    if told:
+    assert (advice(row).get("suggested_strategy") == "cooperative-sticky") == advised
+    if advised:
         assert (
             "from counterpoise.clients.kafka_python import CooperativeStickyAssignor, RangeAssignor"
             in advice(row)["migration_note"]
@@ -79,9 +79,9 @@ def test_whoever_cooperates_with_kafka_pythons_own_assignor_is_advised_to_run_ou
     """Commits of a member that stays show no stop, so both are estimates."""
     row = recorded(["kafka-python"], "cooperative", 30.0)
     assert {run["stopped_seconds"] for run in row["strategies"]} == {None}
-    told = advice(row)
-    assert "instead of an estimated 139" in told["suggestion"]
-    assert "from counterpoise.clients.kafka_python import" in told["migration_note"]
+    advised = advice(row)
+    assert "instead of an estimated 139" in advised["suggestion"]
+    assert "from counterpoise.clients.kafka_python import" in advised["migration_note"]
     large = recorded(["kafka-python"], "cooperative", 30.0, held=2000, moved=20)
     (found,) = (one for one in findings_of(large | advice(large)) if one.kind == "better_strategy")
     assert found.title == "counterpoise's cooperative-sticky would have been better than cooperative-sticky"
@@ -96,9 +96,9 @@ def test_whoever_cooperates_and_reads_on_is_not_advised_to_stop_cooperating(libr
 
 @pytest.mark.parametrize(("library", "seconds"), [("java", 30), ("librdkafka", 17)])
 def test_an_eager_group_of_a_library_that_reads_on_while_it_joins_is_advised_to_cooperate(library: str, seconds: int) -> None:
-    told = advice(recorded([library], "eager", 48.0))
-    assert told["suggested_strategy"] == "cooperative-sticky"
-    assert f"about {seconds} partition-seconds stopped instead of the 48" in told["suggestion"]
+    advised = advice(recorded([library], "eager", 48.0))
+    assert advised["suggested_strategy"] == "cooperative-sticky"
+    assert f"about {seconds} partition-seconds stopped instead of the 48" in advised["suggestion"]
 
 
 @pytest.mark.parametrize("libraries", [["aiokafka"], ["counterpoise (aiokafka)"], ["java", "aiokafka"], ["unknown"]])
@@ -125,8 +125,8 @@ def test_a_long_recording_makes_the_same_seconds_no_warning() -> None:
 def test_balance_is_no_reason_to_stop_partitions_for_longer() -> None:
     row = recorded([OURS], "eager", 2.4)
     uneven = [one | {"spread_peak": 9 if one["strategy"] == "observed" else 1} for one in row["strategies"]]
-    told = advice(row | {"strategies": uneven, "protocol": "roundrobin"})
-    assert told.get("suggested_strategy") != "cooperative-sticky"
+    advised = advice(row | {"strategies": uneven, "protocol": "roundrobin"})
+    assert advised.get("suggested_strategy") != "cooperative-sticky"
 
 
 def test_advice_for_members_that_run_counterpoise_names_its_classes() -> None:

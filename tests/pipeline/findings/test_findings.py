@@ -224,13 +224,13 @@ def test_a_cost_is_a_figure(kind: str) -> None:
 def test_numbers_are_those_in_the_words(kind: str) -> None:
     """As they are, in per cent or in seconds; from a thousand on with separators."""
     (finding,) = (one for one in findings_of(healthy(**CASES[kind])) if one.kind == kind)
-    told = set(re.findall(r"[\d,]*\d%?", f"{finding.title} {finding.evidence} {finding.cost}"))
-    assert all({f"{n:,.15g}", f"{n:.0%}", f"{n / 1000:,.15g}"} & told for n in finding.numbers.values()), finding
+    numbers = set(re.findall(r"[\d,]*\d%?", f"{finding.title} {finding.evidence} {finding.cost}"))
+    assert all({f"{n:,.15g}", f"{n:.0%}", f"{n / 1000:,.15g}"} & numbers for n in finding.numbers.values()), finding
     assert re.search(r"\d", finding.evidence) or kind == "better_strategy", "whose evidence is the suggestion, made elsewhere"
 
 
 @pytest.mark.parametrize(
-    ("libraries", "told"),
+    ("libraries", "ending"),
     [
         (["java"], "members with\n  group.protocol=consumer"),
         (
@@ -241,11 +241,11 @@ def test_numbers_are_those_in_the_words(kind: str) -> None:
         (None, "the time on metadata"),
     ],
 )
-def test_where_all_clients_can_a_slow_leader_is_done_without(libraries: list[str] | None, told: str) -> None:
+def test_where_all_clients_can_a_slow_leader_is_done_without(libraries: list[str] | None, ending: str) -> None:
     (finding,) = findings_of(healthy(**CASES["slow_leader"], libraries=libraries))
-    assert finding.action.endswith(told)
+    assert finding.action.endswith(ending)
     # Java and librdkafka do not start with both settings.
-    assert ("without partition.assignment.strategy" in finding.action) == ("group.protocol" in told)
+    assert ("without partition.assignment.strategy" in finding.action) == ("group.protocol" in ending)
 
 
 def test_members_are_named_where_it_is_about_them() -> None:
@@ -310,10 +310,10 @@ def test_members_of_kafka_streams_without_an_active_task_are_not_called_idle(str
 
 
 def test_of_an_unbalanced_group_it_is_said_that_its_own_strategy_does_better_here() -> None:
-    for names, told in ((("range",), "counterpoise's range never"), (("range", "sticky"), "another strategy never")):
+    for names, words in ((("range",), "counterpoise's range never"), (("range", "sticky"), "another strategy never")):
         runs = [run("observed", "replay"), *(run(name, "closed_loop") for name in names)]
         (found,) = [one for one in findings_of(healthy(**CASES["unbalanced"], strategies=runs)) if one.kind == "unbalanced"]
-        assert told in found.evidence
+        assert words in found.evidence
 
 
 def test_no_eager_strategy_spreads_the_topics_of_a_cooperative_group() -> None:
@@ -326,12 +326,12 @@ def test_no_eager_strategy_spreads_the_topics_of_a_cooperative_group() -> None:
 
 
 def test_of_many_topics_the_first_are_named() -> None:
-    for n, told in ((2, "of t0, t1; idle"), (40, "of t0, t1, t2, t3, t4 and 35 topics more; idle")):
+    for n, words in ((2, "of t0, t1; idle"), (40, "of t0, t1, t2, t3, t4 and 35 topics more; idle")):
         (found,) = findings_of(healthy(**CASES["idle_members"], topics=[f"t{at}" for at in range(n)]))
-        assert told in found.evidence
+        assert words in found.evidence
 
 
-def test_kafka_streams_is_not_told_to_assign_by_lag() -> None:
+def test_kafka_streams_is_not_advised_to_assign_by_lag() -> None:
     (found,) = findings_of(healthy(**CASES["lag_on_one_owner"], protocol="stream", libraries=["kafka-streams"]))
     assert found.action.endswith("\nKafka Streams has its own assignor: keep it")
 
@@ -345,15 +345,15 @@ def test_all_lag_is_with_the_only_member_that_has_partitions() -> None:
 
 @pytest.mark.parametrize("state", ["falling_behind", "stopped", "stalled", "losing_data", "unowned"])
 def test_members_are_not_given_back_while_partitions_are_in_trouble(state: str) -> None:
-    for name, told in (("catching_up", True), (state, False)):
+    for name, expected in (("catching_up", True), (state, False)):
         row = healthy(**CASES["too_many_members"] | unhealthy(name))
-        assert ("too_many_members" in {one.kind for one in findings_of(row)}) is told
+        assert ("too_many_members" in {one.kind for one in findings_of(row)}) is expected
 
 
-@pytest.mark.parametrize(("peak", "told"), [(3, "the last member left in"), (0, "no member was in")])
-def test_a_group_that_was_empty_before_the_recording_lost_no_member_in_it(peak: int, told: str) -> None:
+@pytest.mark.parametrize(("peak", "words"), [(3, "the last member left in"), (0, "no member was in")])
+def test_a_group_that_was_empty_before_the_recording_lost_no_member_in_it(peak: int, words: str) -> None:
     (found,) = findings_of(healthy(**CASES["dead_groups"], members_peak=peak))
-    assert found.evidence.startswith(told)
+    assert found.evidence.startswith(words)
 
 
 @pytest.mark.parametrize("state", ["ok", "catching_up", "unowned"])
@@ -377,10 +377,10 @@ def test_topics_that_are_skewed_are_named_with_who_has_most_and_fewest_and_the_r
 
 
 def test_partitions_with_commits_by_nobody_are_named_and_the_rest_is_counted() -> None:
-    told = CASES["commits_by_nobody"]
-    (many,) = findings_of(healthy(**told))
+    columns = CASES["commits_by_nobody"]
+    (many,) = findings_of(healthy(**columns))
     assert "that time: orders-3 (2), orders-0 (1) and 5 partitions more; most after generation 4" in many.evidence
-    (few,) = findings_of(healthy(**told | {"partitions_without_owner": 2}))
+    (few,) = findings_of(healthy(**columns | {"partitions_without_owner": 2}))
     assert "that time: orders-3 (2), orders-0 (1); most after" in few.evidence
 
 
@@ -390,7 +390,7 @@ def test_the_partitions_that_are_behind_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "severity", "told"),
+    ("seconds", "severity", "words"),
     [
         (60.0, "warning", "about 52 partition-seconds stopped needlessly"),
         (6.0, "notice", "about 5 partition-seconds stopped needlessly"),
@@ -398,7 +398,7 @@ def test_the_partitions_that_are_behind_are_named() -> None:
     ],
 )
 def test_advice_states_the_time_that_a_better_strategy_saves_and_warns_if_commits_show_otherwise(
-    seconds: float | None, severity: str, told: str
+    seconds: float | None, severity: str, words: str
 ) -> None:
     runs = [
         run("observed", "replay", revoked=60, seconds=seconds),
@@ -407,7 +407,7 @@ def test_advice_states_the_time_that_a_better_strategy_saves_and_warns_if_commit
     wanted = {"suggested_strategy": "sticky", "suggestion": "fewer stops", "strategies": runs}
     (found,) = (one for one in findings_of(healthy(**wanted)) if one.kind == "better_strategy")
     assert found.severity == severity
-    assert told in found.cost
+    assert words in found.cost
 
 
 def test_times_in_words_have_their_day_and_are_utc_whatever_zone_the_row_came_in() -> None:
@@ -419,7 +419,7 @@ def test_times_in_words_have_their_day_and_are_utc_whatever_zone_the_row_came_in
 
 
 @pytest.mark.parametrize(
-    ("libraries", "told"),
+    ("libraries", "setting"),
     [
         (["java"], "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"),
         (["librdkafka"], "partition.assignment.strategy=cooperative-sticky"),
@@ -429,22 +429,22 @@ def test_times_in_words_have_their_day_and_are_utc_whatever_zone_the_row_came_in
     ],
 )
 @pytest.mark.parametrize("kind", ["idle_members", "unbalanced", "needless_moves"])
-def test_advice_writes_a_change_of_strategy_as_the_groups_own_library_does(kind: str, libraries: list[str], told: str) -> None:
+def test_advice_writes_a_change_of_strategy_as_the_groups_own_library_does(kind: str, libraries: list[str], setting: str) -> None:
     changes = CASES[kind] | {"protocol": "range", "libraries": libraries, "partitions_now": 12, "spread_now": 9}
     if "aiokafka" in libraries[0]:
         changes |= {"protocol_kind": "eager", "strategies": [run("observed", "replay"), run("sticky", "closed_loop")]}
     (finding,) = (one for one in findings_of(healthy(**changes)) if one.kind == kind)
-    assert f"\n  {told}" in finding.action
+    assert f"\n  {setting}" in finding.action
 
 
 def test_a_group_that_runs_the_best_strategy_is_not_advised_to_change_to_it() -> None:
     """kafka-python takes an assignor of ours; Java and librdkafka do not."""
-    for libraries, told in (
+    for libraries, words in (
         (["kafka-python"], "\n  from counterpoise.clients.kafka_python import CooperativeStickyAssignor\n"),
         (["java"], "assign() a plan there"),
     ):
         (finding,) = findings_of(healthy(spread_now=9, libraries=libraries))
-        assert told in finding.action
+        assert words in finding.action
         assert "rolling restarts" not in finding.action
     (by_lag,) = findings_of(healthy(**CASES["lag_on_one_owner"], libraries=["aiokafka"]))
     assert "\n  partition_assignment_strategy=[LagStickyAssignor]" in by_lag.action
@@ -457,9 +457,9 @@ def test_a_group_that_cannot_be_cooperative_is_advised_static_members_for_its_re
 
 def test_the_command_that_deletes_a_group_is_safe_to_copy() -> None:
     """A group's name may be anything."""
-    for name, told in (("g", "g"), ("x; rm -rf ~", "'x; rm -rf ~'"), ("x\n  rm -rf ~", "<group>")):
+    for name, shown in (("g", "g"), ("x; rm -rf ~", "'x; rm -rf ~'"), ("x\n  rm -rf ~", "<group>")):
         (finding,) = findings_of(healthy(**CASES["dead_groups"], group_id=name))
-        assert finding.action.endswith(f"--delete --group {told}")
+        assert finding.action.endswith(f"--delete --group {shown}")
 
 
 def test_the_commands_that_delete_groups_name_a_hundred_and_say_how_many_there_are_besides() -> None:
@@ -516,22 +516,22 @@ def test_of_a_group_that_was_downgraded_rebalances_by_the_broker_are_not_counted
 
 @pytest.mark.parametrize("kind", ["storm", "flapping"])
 def test_stops_of_a_migrated_group_do_not_follow_from_the_protocol_it_has_now(kind: str) -> None:
-    for rebalances, told in (
+    for rebalances, words in (
         (5, "cooperative members continue with the partitions that they keep"),
         (13, "depends on the protocol that the group had"),
     ):
         (finding,) = (one for one in findings_of(healthy(**CASES[kind], rebalances=rebalances)) if one.kind == kind)
-        assert told in finding.cost
+        assert words in finding.cost
 
 
 def test_members_that_read_nothing_while_they_join_are_not_said_to_continue() -> None:
     """kafka-python's own cooperative strategy is cooperative by name; its members stop what they keep, too."""
-    for libraries, told in (
+    for libraries, words in (
         (["kafka-python"], "members on kafka-python read nothing while they join, two rounds each time"),
         (["counterpoise (kafka-python)"], "cooperative members continue with the partitions that they keep"),
     ):
         found = [one for one in findings_of(healthy(**CASES["storm"], libraries=libraries)) if one.kind == "storm"]
-        assert [told in one.cost for one in found] == [True]
+        assert [words in one.cost for one in found] == [True]
 
 
 def test_commits_by_hand_name_partitions_only_where_their_number_is_known() -> None:
@@ -568,15 +568,15 @@ def test_a_share_of_time_begins_with_the_first_step_not_with_an_old_commit() -> 
 @pytest.mark.parametrize("kind", ["storm", "flapping"])
 def test_only_members_that_can_be_static_are_advised_how(kind: str) -> None:
     share = {"group_type": "share", "protocol_type": "share", "protocol_kind": "server"}
-    for changes, told in (({}, True), (share, False), ({"static_now": 3}, False), ({"libraries": ["java", "kafka-go"]}, False)):
+    for changes, shown in (({}, True), (share, False), ({"static_now": 3}, False), ({"libraries": ["java", "kafka-go"]}, False)):
         (finding,) = (one for one in findings_of(healthy(**CASES[kind] | changes)) if one.kind == kind)
-        assert ("group.instance.id=" in finding.action) is told, changes
+        assert ("group.instance.id=" in finding.action) is shown, changes
 
 
-def test_a_group_with_a_member_that_cannot_be_static_is_not_told_that_static_members_would_help() -> None:
-    for libraries, told in ((["java"], True), (["kafka-go"], False), (["java", "kafka-go"], False)):
+def test_static_members_are_not_suggested_to_a_group_with_a_member_that_cannot_be_static() -> None:
+    for libraries, shown in ((["java"], True), (["kafka-go"], False), (["java", "kafka-go"], False)):
         row = healthy(**CASES["static_membership"] | {"libraries": libraries})
-        assert ("static_membership" in {one.kind for one in findings_of(row)}) is told, libraries
+        assert ("static_membership" in {one.kind for one in findings_of(row)}) is shown, libraries
 
 
 @pytest.mark.parametrize(
@@ -638,17 +638,17 @@ def test_a_rule_keeps_quiet_just_short_of_its_case(kind: str, changes: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("seconds", "severity", "told"),
+    ("seconds", "severity", "words"),
     [
         (200_000.0, "warning", "Confidence: high (2 days recorded)"),
         (7200.0, "notice", "Confidence: medium (only 120 minutes recorded, other hours may be busier)"),
         (700.0, "notice", "Confidence: low (only 11 minutes recorded, other hours may be busier)"),
     ],
 )
-def test_members_are_given_back_with_a_confidence_by_what_was_recorded(seconds: float, severity: str, told: str) -> None:
+def test_members_are_given_back_with_a_confidence_by_what_was_recorded(seconds: float, severity: str, words: str) -> None:
     (found,) = findings_of(healthy(**CASES["too_many_members"] | {"sizing_seconds": seconds}))
     assert (found.severity, found.numbers["spare"]) == (severity, 3)
-    assert found.evidence.endswith(told)
+    assert found.evidence.endswith(words)
     assert "no member was ever behind, so it can do at least the 100 records/s" in found.evidence
 
 
@@ -664,7 +664,7 @@ def test_every_rule_has_a_group_that_has_not_quite_got_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("libraries", "told"),
+    ("libraries", "setting"),
     [
         (["java"], "  group.instance.id=<host or pod name>\n  session.timeout.ms="),
         (["librdkafka"], "  group.instance.id=<host or pod name>\n  session.timeout.ms="),
@@ -672,11 +672,11 @@ def test_every_rule_has_a_group_that_has_not_quite_got_it() -> None:
         (["java", "kafka-python"], "  java:\n    group.instance.id="),
     ],
 )
-def test_settings_are_written_as_each_library_writes_them(libraries: list[str], told: str) -> None:
+def test_settings_are_written_as_each_library_writes_them(libraries: list[str], setting: str) -> None:
     """Java and librdkafka take properties, kafka-python and aiokafka arguments of the consumer."""
     row = healthy(**CASES["static_membership"], libraries=libraries)
     (finding,) = [finding for finding in findings_of(row) if finding.kind == "static_membership"]
-    assert told in finding.action
+    assert setting in finding.action
     late = healthy(**CASES["polled_too_late"], libraries=["librdkafka"])
     (finding,) = [finding for finding in findings_of(late) if finding.kind == "polled_too_late"]
     assert "max.poll.records" not in finding.action, "librdkafka has no such setting"
@@ -692,11 +692,11 @@ def test_severity_comes_before_weight() -> None:
 
 
 def test_advice_names_what_would_have_been_saved() -> None:
-    told = advice(healthy(**EAGER))
-    assert told["suggested_strategy"] == "cooperative-sticky"
-    assert "about 35 partition-seconds stopped instead of an estimated 87" in told["suggestion"]
-    assert "at most 1 partitions apart instead of 4" in told["suggestion"]
-    assert "CooperativeStickyAssignor,org.apache.kafka.clients.consumer.RangeAssignor" in told["migration_note"]
+    advised = advice(healthy(**EAGER))
+    assert advised["suggested_strategy"] == "cooperative-sticky"
+    assert "about 35 partition-seconds stopped instead of an estimated 87" in advised["suggestion"]
+    assert "at most 1 partitions apart instead of 4" in advised["suggestion"]
+    assert "CooperativeStickyAssignor,org.apache.kafka.clients.consumer.RangeAssignor" in advised["migration_note"]
 
 
 @pytest.mark.parametrize("changes", [{}, {"group_type": "simple"}, EAGER | {"libraries": ["aiokafka"]}, {"strategies": None}])

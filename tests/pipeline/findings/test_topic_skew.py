@@ -54,6 +54,6 @@ def test_only_observed_plans_have_skewed_topics_in_the_table() -> None:
     for mine in rows[0]["members"]:
         mine["topics"] = ["a", "b"]
     table = replay_batch(list(replays_of_group(rows, ("sticky", "range")))).to_pylist()
-    told = {(row["strategy"], row["n_skewed_topics"]): row["skewed_topics"] for row in table}
+    skewed = {(row["strategy"], row["n_skewed_topics"]): row["skewed_topics"] for row in table}
     worst = [ends("a", 3, 0, ("x", "y")), ends("b", 3, 0, ("y", "x"))]
-    assert told == {("observed", 2): worst, ("sticky", None): None, ("range", None): None}
+    assert skewed == {("observed", 2): worst, ("sticky", None): None, ("range", None): None}

@@ -123,7 +123,7 @@ class Folded:
     health : dict
         The key of a row of `health` -> the row.
     known : dict
-        Group and number of a step -> the lag that strategies are told of.
+        Group and number of a step -> the lag that strategies get.
     figures : dict
         By group, what is known of stops, commits, lag and members that polled too late.
     sizes : list

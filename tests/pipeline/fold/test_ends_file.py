@@ -121,7 +121,7 @@ def put(table: pa.Table, place: Path, order: Any = None) -> str:
     return str(place)
 
 
-def told(lives: LogEnds) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
+def contents(lives: LogEnds) -> dict[tuple[str, int], list[tuple[Any, ...]]]:
     """All that is known of each sample of each log; of a life where in its log it begins."""
     found = {}
     for log, (first, after) in sorted(lives.log.items()):
@@ -165,7 +165,7 @@ def test_samples_in_pieces_are_the_samples_of_the_whole(
         more, odd = again(once)
         file, plain = put(more, tmp_path / "capture"), put(once, tmp_path / "plain")
         full = added(ends, [file], settled, tmp_path)
-        assert told(mapped_log_ends(full)) == told(read_lives([plain]))
+        assert contents(mapped_log_ends(full)) == contents(read_lives([plain]))
         assert sorted(full.conflicting.tolist()) == odd
         assert full.lives_of_topics() == added(EndsFile.empty(), [file], None, tmp_path).lives_of_topics()
         assert full.instants.tolist() == sorted({micros(0) + 15_000_000 * one for one in range(last + 1)})
@@ -200,7 +200,7 @@ def test_files_of_samples_in_any_order_give_the_same_index(tmp_path: Path) -> No
     whole = samples(1, range(20))
     order = np.random.default_rng(2).permutation(len(whole))
     files = [put(whole, tmp_path / "a", order[:70]), put(whole, tmp_path / "b", order[70:])]
-    assert told(mapped_log_ends(added(EndsFile.empty(), files, None, tmp_path))) == told(read_lives(files))
+    assert contents(mapped_log_ends(added(EndsFile.empty(), files, None, tmp_path))) == contents(read_lives(files))
 
 
 def test_if_the_recording_goes_on_only_topics_that_were_recreated_in_the_window_have_an_id(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_what_is_not_settled_leaves_no_trace_in_what_is_kept(tmp_path: Path) -> 
     both = pa.concat_tables([early, other.filter(pa.compute.greater(other["sampled_at"], START + timedelta(seconds=75)))])
     added(kept, [put(both, tmp_path / "other")], micros(5), tmp_path)
     found = added(kept, [put(whole, tmp_path / "whole")], micros(5), tmp_path)
-    assert told(mapped_log_ends(found)) == told(read_lives([str(tmp_path / "whole")]))
+    assert contents(mapped_log_ends(found)) == contents(read_lives([str(tmp_path / "whole")]))
 
 
 def test_new_samples_go_where_there_is_room_and_the_file_stays(tmp_path: Path) -> None:
@@ -242,10 +242,10 @@ def test_what_the_capture_has_dropped_goes_when_another_file_is_made(tmp_path: P
     kept = added(EndsFile.empty(), [put(early, tmp_path / "capture")], None, tmp_path).up_to(micros(15))
     assert kept.instants[0] == micros(0)
     found = added(kept, [put(late, tmp_path / "capture")], micros(15), tmp_path)
-    lives, whole_lives = told(mapped_log_ends(found)), told(read_lives([str(tmp_path / "capture")]))
+    lives, whole_lives = contents(mapped_log_ends(found)), contents(read_lives([str(tmp_path / "capture")]))
     assert lives.keys() - whole_lives.keys() == {("anew", 3)}
     for log, rows in whole_lives.items():
-        # Which life is the newest is told by how many there were, and some were dropped.
+        # Which life is the newest follows from how many there were, and some were dropped.
         assert [row[:4] + row[5:] for row in lives[log]] == [row[:4] + row[5:] for row in rows]
     assert found.instants[0] == micros(10)
 

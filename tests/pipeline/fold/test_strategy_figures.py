@@ -26,7 +26,7 @@ def metrics(generation: int, protocol: str, strategy: str, moved: int, kind: str
 
 @pytest.mark.parametrize("before", [("roundrobin", "eager"), ("cooperative-sticky", "cooperative"), ("sticky", "server")])
 def test_figures_are_those_of_generations_under_the_present_protocol(before: tuple[str, str]) -> None:
-    """What an earlier strategy moved is no fault of the present one; stops are of both, so `n_protocols` is told."""
+    """What an earlier strategy moved is no fault of the present one; stops are of both, so `n_protocols` is reported."""
     rows = [metrics(number, before[0], name, 5, before[1]) for number in (1, 2, 3) for name in (OBSERVED, "sticky")]
     rows += [metrics(number, "sticky", name, 0) for number in (4, 5) for name in (OBSERVED, "sticky")]
     fields = [TABLES["metrics"].field(name) if name != "protocol" else pa.field(name, pa.string()) for name in METRICS_COLUMNS]
@@ -36,9 +36,9 @@ def test_figures_are_those_of_generations_under_the_present_protocol(before: tup
     for start in range(0, len(rows), 4):
         add_metrics({"g": cut}, table.slice(start, 4))
     assert whole.figures == cut.figures
-    told = whole.figures
-    assert (told["observed_moved"], told["needless_moves"], told["n_protocols"]) == (0, 0, 2)
-    assert [(run["strategy"], run["generations"], run["moved"]) for run in told["strategies"]] == [
+    figures = whole.figures
+    assert (figures["observed_moved"], figures["needless_moves"], figures["n_protocols"]) == (0, 0, 2)
+    assert [(run["strategy"], run["generations"], run["moved"]) for run in figures["strategies"]] == [
         (OBSERVED, 2, 0),
         ("sticky", 2, 0),
     ]

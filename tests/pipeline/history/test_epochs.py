@@ -25,7 +25,7 @@ from counterpoise.pipeline.history.replay_fold import (
 )
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
 from tests.pipeline.conftest import COLUMNS, SHOP
-from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told
+from tests.pipeline.pieces_of_folds import ASKED, comparable, replayed_in_pieces, replays_of_group
 from tests.pipeline.rows import (
     NAMED,
     created,
@@ -46,7 +46,7 @@ KINDS = dict.fromkeys(STEP_COLUMNS)
 
 
 def generations(*rows: Row) -> list[Row]:
-    """All generations of one group: those that are records, and those that are told by many."""
+    """All generations of one group: those that are records, and those that several records make."""
     found: list[Row] = []
 
     def begun(row: Any, step: Any) -> None:
@@ -177,11 +177,11 @@ def test_a_pattern_is_resolved_as_the_broker_had_it() -> None:
         modern(6, json.dumps({"assignment_epoch": 3})),
     ]
     asked = {
-        told: [replayed(*before, *rows)[n, "sticky", REPLAY].inputs.problem for n in (2, 3)]
-        for told, before in ((True, [matched]), (False, []))
+        known: [replayed(*before, *rows)[n, "sticky", REPLAY].inputs.problem for n in (2, 3)]
+        for known, before in ((True, [matched]), (False, []))
     }
     of_t = {
-        told: [problem.subscriber[: problem.subscriber_start[1]].tolist() for problem in both] for told, both in asked.items()
+        known: [problem.subscriber[: problem.subscriber_start[1]].tolist() for problem in both] for known, both in asked.items()
     }
     assert of_t == {True: [[0, 1], [0, 1]], False: [[1], [0, 1]]}
     assert {one.subscriber[-1] for both in asked.values() for one in both} == {2}
@@ -391,5 +391,5 @@ def test_an_epoch_that_another_one_overtook_has_not_failed() -> None:
 def test_replays_that_stop_after_any_epoch_continue_with_the_same_rows(group: str) -> None:
     rows = generations(*histories(RECORDED)[group])
     found = replayed_in_pieces(rows)
-    assert found == [told(one) for one in replays_of_group(rows, ASKED)]
+    assert found == [comparable(one) for one in replays_of_group(rows, ASKED)]
     assert found

@@ -14,7 +14,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.history.causes import Difference
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state, restored
 from counterpoise.pipeline.history.steps import StepsFold, steps_of_group
-from tests.pipeline.pieces_of_folds import ASKED, replayed_in_pieces, replays_of_group, told
+from tests.pipeline.pieces_of_folds import ASKED, comparable, replayed_in_pieces, replays_of_group
 from tests.pipeline.rows import NAMED, epoch, generation, generation_batches, member, member_848, modern, modern_batches
 
 
@@ -74,7 +74,7 @@ def test_replays_in_pieces_are_the_replays_in_one_go(histories: dict[str, list[d
     busiest = sorted(histories, key=lambda group: -len(histories[group]))[:12]
     for group in busiest:
         rows = [row for row in histories[group] if row["record_type"] is None][:12]
-        assert replayed_in_pieces(rows) == [told(one) for one in replays_of_group(rows, ASKED)], group
+        assert replayed_in_pieces(rows) == [comparable(one) for one in replays_of_group(rows, ASKED)], group
 
 
 def test_every_kind_of_value_comes_back_as_it_was() -> None:

@@ -233,8 +233,8 @@ def test_a_broker_assigned_group_rebalances_with_each_target_epoch_and_settles_w
         modern(7, target(0, 1), "m1", seconds=21),
         modern(6, json.dumps({"assignment_epoch": 4}), seconds=21),
     )
-    told = [(s["generation"], s["kind"], s["cause"], s["n_members"], s["n_moved"], s["n_kept"], s["settle_ms"]) for s in seen]
-    assert told == [
+    reported = [(s["generation"], s["kind"], s["cause"], s["n_members"], s["n_moved"], s["n_kept"], s["settle_ms"]) for s in seen]
+    assert reported == [
         (2, "rebalance", "join", 1, 0, 0, 250),
         (3, "rebalance", "join", 2, 1, 1, 3000),
         (4, "rebalance", "leave", 1, 0, 1, None),
@@ -245,12 +245,12 @@ def test_a_broker_assigned_group_rebalances_with_each_target_epoch_and_settles_w
 
 def test_a_settled_epoch_and_an_emptied_group_are_final_before_the_next_record() -> None:
     fold = StepsFold()
-    told = []
+    progress = []
     rows = [*ONE_MEMBER, modern(8, current(2), "m1", seconds=0.25), *(modern(kind, None, "m1", seconds=10) for kind in (8, 7, 5))]
     for row in [*rows, modern(3, json.dumps({"epoch": 3}), seconds=10)]:
         finished = [(step["kind"], step["settle_ms"]) for step in fold.feed(row)]
-        told.append((row["record_type"], finished, len(list(fold.unfinished()))))
-    assert [one for one in told if one[1] or one[2]] == [
+        progress.append((row["record_type"], finished, len(list(fold.unfinished()))))
+    assert [one for one in progress if one[1] or one[2]] == [
         (6, [], 1),
         (8, [("rebalance", 250)], 0),
         (3, [("emptied", None)], 0),
@@ -268,8 +268,8 @@ def test_a_kip_848_group_that_its_last_member_leaves_is_empty_at_once() -> None:
         modern(7, target(0, 1), "m1", seconds=20),
         modern(6, json.dumps({"assignment_epoch": 4}), seconds=20),
     )
-    told = [(s["generation"], s["kind"], s["cause"], s["joined"], s["left"], s["missed_generations"]) for s in seen]
-    assert told == [
+    reported = [(s["generation"], s["kind"], s["cause"], s["joined"], s["left"], s["missed_generations"]) for s in seen]
+    assert reported == [
         (2, "rebalance", "join", ["m1"], [], 0),
         (3, "emptied", "leave", [], ["m1"], 0),
         (4, "rebalance", "join", ["m1"], [], 0),
@@ -567,10 +567,10 @@ def test_a_streams_group_is_listed_with_its_epochs_and_settles_by_its_own_number
         modern(22, current(3, state=1), "m1", seconds=8),
         modern(17, None, seconds=20),
     )
-    told = [
+    reported = [
         (s["group_type"], s["generation"], s["kind"], s["cause"], s["n_members"], s.get("n_moved"), s["settle_ms"]) for s in seen
     ]
-    assert told == [
+    assert reported == [
         ("streams", 2, "rebalance", "join", 1, 0, 500),
         ("streams", 3, "rebalance", "join", 2, 1, 3000),
         ("streams", 3, "deleted", "unknown", 0, None, None),

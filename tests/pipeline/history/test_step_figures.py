@@ -90,14 +90,14 @@ def test_of_members_with_one_client_id_as_many_must_be_back_as_left() -> None:
 
 
 def test_who_left_and_came_back_most_is_named() -> None:
-    told = summed(*flapping(5, 3.0))
-    assert (told["restart_clients"], told["leave_clients"]) == (["b"], ["b"])
+    found = summed(*flapping(5, 3.0))
+    assert (found["restart_clients"], found["leave_clients"]) == (["b"], ["b"])
 
 
 def test_the_first_generation_behind_a_failed_one_is_reported_and_the_last_one() -> None:
     rows = [created(), *(generation(number, member("a-1", ALL)) for number in (1, 4, 5, 7))]
-    told = summed(*rows)
-    assert (told["failed_generations"], told["failed_generation"], told["generation_now"]) == (3, 4, 7)
+    found = summed(*rows)
+    assert (found["failed_generations"], found["failed_generation"], found["generation_now"]) == (3, 4, 7)
     assert summed(*rows[:2])["failed_generation"] is None
 
 
@@ -121,11 +121,11 @@ def test_a_newcomer_without_withheld_partitions_is_idle_at_once_and_so_is_a_memb
     """Three members for two partitions: no second round comes. Then a fourth, while a partition is taken from one for another."""
     coop, held = "cooperative-sticky", (member("a-1", {"t": [0]}, owned={"t": [0]}), member("b-1", {"t": [1]}, owned={"t": [1]}))
     rows = [created(), generation(1, *held, protocol=coop), generation(2, *held, member("c-1", {}), protocol=coop)]
-    told = summed(*rows)
-    assert (told["idle_peak"], told["idle_now"], told["idle_clients"]) == (1, 1, ["c"])
+    found = summed(*rows)
+    assert (found["idle_peak"], found["idle_now"], found["idle_clients"]) == (1, 1, ["c"])
     waits = [held[0], member("b-1", {}, owned={"t": [1]}), member("c-1", {}), member("d-1", {})]
-    told = summed(*rows, generation(3, *waits, protocol=coop))
-    assert (told["idle_peak"], told["idle_now"], told["idle_clients"]) == (1, 2, ["b", "c"])
+    found = summed(*rows, generation(3, *waits, protocol=coop))
+    assert (found["idle_peak"], found["idle_now"], found["idle_clients"]) == (1, 2, ["b", "c"])
 
 
 def test_the_busiest_members_are_named_by_their_clients() -> None:
@@ -143,9 +143,9 @@ def test_the_tombstone_of_a_group_that_was_not_seen_says_no_type() -> None:
 
 
 def test_the_slowest_leader_is_named() -> None:
-    told = summed(created(), generation(1, member("a-1", ALL), latency_ms=3), generation(2, member("a-1", ALL), latency_ms=282))
-    assert (told["sync_latency_ms_max"], told["sync_latency_generation"], told["slow_leader"]) == (282, 2, "a")
-    assert told["sync_latency_ms_p50"] == 142.5
+    found = summed(created(), generation(1, member("a-1", ALL), latency_ms=3), generation(2, member("a-1", ALL), latency_ms=282))
+    assert (found["sync_latency_ms_max"], found["sync_latency_generation"], found["slow_leader"]) == (282, 2, "a")
+    assert found["sync_latency_ms_p50"] == 142.5
 
 
 def test_states() -> None:
@@ -163,11 +163,11 @@ def test_states() -> None:
 
 
 def test_counts() -> None:
-    told = summed(
+    found = summed(
         created(), generation(1, member("a-1", ALL)), generation(4, member("a-1", {"t": [0]}), member("b-1", {"t": [1]}))
     )
-    assert (told["generations"], told["rebalances"], told["failed_generations"], told["moved"]) == (2, 2, 2, 1)
-    assert (told["members_now"], told["members_peak"], told["distinct_members"], told["causes"]) == (2, 2, 2, {"join": 2})
+    assert (found["generations"], found["rebalances"], found["failed_generations"], found["moved"]) == (2, 2, 2, 1)
+    assert (found["members_now"], found["members_peak"], found["distinct_members"], found["causes"]) == (2, 2, 2, {"join": 2})
 
 
 def test_a_connect_group_is_distinguished() -> None:

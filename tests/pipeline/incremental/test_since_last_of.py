@@ -88,10 +88,10 @@ def test_updates_give_the_tables_of_one_audit(spark: SparkSession, tmp_path: Pat
             audit(spark, source, out, strategies=STRATEGIES, scope=scope, since_last=True)
             kept.append(bool(rows_by_number(out, "offset_commits", 1)))
         made = audit(spark, source, tmp_path / "whole", strategies=STRATEGIES, scope=scope)
-    whole, told = made.out, json.loads((out / "summary.json").read_text())
-    assert told["notes"] == made.summary["notes"]
+    whole, summary = made.out, json.loads((out / "summary.json").read_text())
+    assert summary["notes"] == made.summary["notes"]
     twice = "log_offsets.parquet: 20 samples are there more than once and differ; the largest log end counts"
-    assert (twice in told["notes"]) == (way != "unsampled" and scope.since is None)
+    assert (twice in summary["notes"]) == (way != "unsampled" and scope.since is None)
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole, name)] == []
     assert len(rows_of(out, "partition_lag")) > (0 if way == "unsampled" else 100)
     # Watermarks say which records are missing: none comes too late. All is read again when a topic was made anew (the last time),
@@ -182,9 +182,9 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("option", OTHERS)
 def test_an_option_that_is_not_that_of_the_last_audit_is_refused_in_one_line(earlier: Path, option: str) -> None:
     given, words = OTHERS[option]
-    told = refused(earlier, **given)
-    assert told.startswith(f"--since last: {option.partition(',')[0]} {words}")
-    assert told.endswith(AGAIN)
+    message = refused(earlier, **given)
+    assert message.startswith(f"--since last: {option.partition(',')[0]} {words}")
+    assert message.endswith(AGAIN)
 
 
 def test_other_names_and_records_that_are_no_files_are_refused_in_one_line(earlier: Path) -> None:
@@ -195,10 +195,10 @@ def test_other_names_and_records_that_are_no_files_are_refused_in_one_line(earli
 
 def refused(out: Path, **given: Any) -> str:
     """What an audit with `given` says, before Spark is asked for anything."""
-    with pytest.raises(OptionError) as told:
+    with pytest.raises(OptionError) as raised:
         audit(None, **{"source": SHOP, "out": out, "strategies": STRATEGIES, "since_last": True, **given})
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
 
 
 def test_a_state_with_plain_names_must_have_a_place_beside_the_folder() -> None:

@@ -90,13 +90,13 @@ def test_no_name_is_left_in_anything_that_is_written_or_printed(both: Audited, a
     screen = io.StringIO()
     print_audit(both.result.summary, Console(file=screen, width=500), both.table("findings"))
     page = Path(write_report(out)).read_text(encoding="utf-8")
-    told = [screen.getvalue(), page, (out / "summary.json").read_text(encoding="utf-8")]
+    texts = [screen.getvalue(), page, (out / "summary.json").read_text(encoding="utf-8")]
     for table in sorted((out / "tables").iterdir()):
-        told += ["\n".join(words_in(rows_of(out, table.name)))]
+        texts += ["\n".join(words_in(rows_of(out, table.name)))]
     ordinary = {"audit", "default"}
     names = {name for name in names_of(audited) if len(name) > 3} - ordinary
     assert len(names) > 150
-    assert {name for name in names if any(name in text for text in told)} == set()
+    assert {name for name in names if any(name in text for text in texts)} == set()
     assert [path.name for path in out.parent.iterdir() if "-work" in path.name] == []
     assert "group-" in screen.getvalue()
 
@@ -145,14 +145,14 @@ def test_topics_that_are_skewed_or_recreated_are_hashed_as_elsewhere() -> None:
     skewed = [{"topic": "orders", "most": 3, "fewest": 1, "most_client": "app-1", "fewest_client": None}]
     rows = [("orders", "app-1", skewed, ["orders"], "orders"), ("orders", "app-1", None, None, "x")]
     batch = pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], schema)
-    told, nothing = anonymous(batch, "salt").to_pylist()
-    assert told["topic"].startswith("topic-")
-    assert [tuple(one.values()) for one in told["skewed_topics"]] == [(told["topic"], 3, 1, told["client_id"], None)]
-    assert (told["recreated"], nothing["skewed_topics"], nothing["recreated"]) == ([told["topic"]], None, None)
-    assert (told["detail"], nothing["detail"]) == (None, None)
+    hashed, nothing = anonymous(batch, "salt").to_pylist()
+    assert hashed["topic"].startswith("topic-")
+    assert [tuple(one.values()) for one in hashed["skewed_topics"]] == [(hashed["topic"], 3, 1, hashed["client_id"], None)]
+    assert (hashed["recreated"], nothing["skewed_topics"], nothing["recreated"]) == ([hashed["topic"]], None, None)
+    assert (hashed["detail"], nothing["detail"]) == (None, None)
     assert anonymous(batch.slice(1), "salt").to_pylist() == [nothing]
     coded = pa.RecordBatch.from_arrays([batch.column("topic").dictionary_encode()], names=["topic"])
-    assert anonymous(coded, "salt").column("topic").to_pylist() == [told["topic"]] * 2
+    assert anonymous(coded, "salt").column("topic").to_pylist() == [hashed["topic"]] * 2
 
 
 def test_hashes_are_the_same_in_every_table_and_cluster(both: Audited) -> None:
@@ -264,18 +264,18 @@ def test_times_and_windows_that_make_no_sense_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "words", "told"),
+    ("before", "words", "message"),
     [
         (None, ["--anonymize"], "the names there are plain;"),
         ("salt", [], "the names there are hashed (give --anonymize and their --salt);"),
         ("salt", ["--anonymize", "--salt", "pepper"], "the names there are hashed with another salt (give theirs with --salt);"),
     ],
 )
-def test_a_folder_has_names_of_one_kind(shop: Path, tmp_path: Path, before: str | None, words: list[str], told: str) -> None:
+def test_a_folder_has_names_of_one_kind(shop: Path, tmp_path: Path, before: str | None, words: list[str], message: str) -> None:
     about = {"format": SUMMARY_FORMAT, "hashed": None if before is None else fingerprint(before)}
     (tmp_path / "summary.json").write_text(json.dumps(about), encoding="utf-8")
     result = CliRunner().invoke(app, ["audit", str(shop), *words, "--out", str(tmp_path)])
-    assert (result.exit_code, told in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
+    assert (result.exit_code, message in result.stderr, result.stderr.count("\n")) == (2, True, 1), result.stderr
 
 
 def test_a_salt_in_the_environment_is_that_of_the_option(shop: Path, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_salt_in_the_environment_is_that_of_the_option(shop: Path, tmp_path: P
 
 
 def test_options_that_do_not_go_together_are_reported_before_spark_starts(shop: Path, tmp_path: Path) -> None:
-    for words, told in (
+    for words, message in (
         ([str(shop), str(shop)], "give --cluster once for each"),
         ([str(shop), str(shop), "--cluster", "a", "--cluster", "a"], "all different"),
         ([str(shop), "--salt", "x"], "--salt goes with --anonymize"),
@@ -295,7 +295,7 @@ def test_options_that_do_not_go_together_are_reported_before_spark_starts(shop: 
         ([str(shop), "--from", "noon"], "--from noon: expected a time like"),
     ):
         result = CliRunner().invoke(app, ["audit", *words, "--out", str(tmp_path / "out")])
-        assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+        assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -158,7 +158,7 @@ def capture_with(folder: Path, shop: Path, name: str, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"a":3}', "$.a: Expected `object`, got `int`; expected topic -> "),
         ('{"b":{"partitions":"x"}}', "$.b.partitions: Expected `int`, got `str`"),
@@ -169,13 +169,13 @@ def capture_with(folder: Path, shop: Path, name: str, text: str) -> Path:
         ("3", "$: Expected `object`, got `int`"),
     ],
 )
-def test_topics_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, told: str) -> None:
-    with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'topics.json'}: {told}")):
+def test_topics_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, message: str) -> None:
+    with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'topics.json'}: {message}")):
         read_capture(capture_with(tmp_path, shop, "topics.json", text))
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('[1,2,{"a":3}]', "$[0]: Expected `array`, got `int`; expected pairs [partition, offset]"),
         ('[[1,2],{"a":3}]', "$[1]: Expected `array`, got `object`"),
@@ -186,8 +186,8 @@ def test_topics_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: 
         ("{}", "$: Expected `array`, got `object`"),
     ],
 )
-def test_aborted_offsets_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, told: str) -> None:
-    with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'aborted_offsets.json'}: {told}")):
+def test_aborted_offsets_of_another_shape_are_reported(tmp_path: Path, shop: Path, text: str, message: str) -> None:
+    with pytest.raises(CaptureError, match=re.escape(f"{tmp_path / 'aborted_offsets.json'}: {message}")):
         read_capture(capture_with(tmp_path, shop, "aborted_offsets.json", text))
 
 
@@ -210,8 +210,8 @@ def log_ends(folder: Path, shop: Path, name: str, column: pa.Array) -> Path:
     ],
 )
 def test_log_ends_of_the_wrong_type_are_reported(tmp_path: Path, shop: Path, name: str, column: pa.Array, wanted: str) -> None:
-    told = f"{tmp_path / 'log_offsets.parquet'}: column {name} is {wanted}"
-    with pytest.raises(CaptureError, match=re.escape(told)):
+    message = f"{tmp_path / 'log_offsets.parquet'}: column {name} is {wanted}"
+    with pytest.raises(CaptureError, match=re.escape(message)):
         read_capture(log_ends(tmp_path, shop, name, column))
 
 

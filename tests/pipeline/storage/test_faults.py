@@ -204,10 +204,10 @@ def test_a_file_of_a_capture_whose_request_fails_is_there_once(place: str, store
 @pytest.mark.parametrize("kind", ["busy", "request lost"])
 def test_a_recording_waits_for_a_store_that_answers_no_request_at_all(place: str, store: FaultyStore, kind: Kind) -> None:
     """Neither a file can be written nor the folder be listed; when the store is back, the records are written once."""
-    folder, told = CaptureFolder(join(place, "history")), list[str]()
+    folder, troubles = CaptureFolder(join(place, "history")), list[str]()
 
     def report(status: Status) -> None:
-        told.append(status.trouble)
+        troubles.append(status.trouble)
         store.faults = []
 
     recorder = Recorder(Settings({"bootstrap.servers": "nowhere:1"}), place, Schedule(), report)
@@ -217,5 +217,5 @@ def test_a_recording_waits_for_a_store_that_answers_no_request_at_all(place: str
         store.faults = [Fault(kind, "", 999)]
         recorder._write(patient=True)
         assert folder.records.state == recorder._position
-    assert [line.startswith("cannot write (AWS Error") for line in told] == [True]
+    assert [line.startswith("cannot write (AWS Error") for line in troubles] == [True]
     assert read_capture(join(place, "history")).n_records == 1

@@ -95,16 +95,16 @@ def test_groups_are_placed_as_kafka_places_them(shop: Path) -> None:
 
 def test_the_folds_find_what_was_planted(made: tuple[Path, Written]) -> None:
     """Every group's records through decoding, folding and summing up, without Spark."""
-    told, seen = planted(made[0]), histories(made[0])
-    assert seen.keys() == {name for name, one in told.items() if one["rebalances"]}
+    truth, seen = planted(made[0]), histories(made[0])
+    assert seen.keys() == {name for name, one in truth.items() if one["rebalances"]}
     for name, row in seen.items():
-        one = told[name]
+        one = truth[name]
         counts = tuple(row[kind] for kind in ("rebalances", "followups", "static_replacements", "deletions"))
         assert counts == (one["rebalances"], one["followups"], one["static_replacements"], int(one["deleted"])), name
         assert row["storm_rebalances"] == one["storm"] if one["storm"] else row["storm_rebalances"] < 5, name
     assert sum(row["rebalances"] for row in seen.values()) == SMALL.rebalances
-    assert any(one["storm"] for one in told.values())
-    assert any(one["deleted"] for one in told.values())
+    assert any(one["storm"] for one in truth.values())
+    assert any(one["deleted"] for one in truth.values())
     assert {row["protocol_kind"] for row in seen.values()} == {"eager", "cooperative", "server"}
 
 
@@ -131,14 +131,14 @@ def histories(folder: Path) -> dict[str, dict[str, Any]]:
 def test_the_audit_finds_what_was_planted(made: tuple[Path, Written], spark: SparkSession, tmp_path: Path) -> None:
     folder, written = made
     result = audit(spark, folder, tmp_path / "out", strategies=["range", "sticky"])
-    told = planted(folder)
+    truth = planted(folder)
     report = {row["group_id"]: row for row in pq.read_table(tmp_path / "out" / "tables" / "group_report").to_pylist()}
     assert result.summary["records"]["errors"] == 0
     assert result.summary["rebalances"]["total"] == written.rebalances == SMALL.rebalances
-    assert report.keys() == told.keys()
-    assert {name: row["rebalances"] or 0 for name, row in report.items()} == {n: one["rebalances"] for n, one in told.items()}
+    assert report.keys() == truth.keys()
+    assert {name: row["rebalances"] or 0 for name, row in report.items()} == {n: one["rebalances"] for n, one in truth.items()}
     storms = {name: row["storm_rebalances"] for name, row in report.items() if (row["storm_rebalances"] or 0) >= 5}
-    assert storms == {name: one["storm"] for name, one in told.items() if one["storm"]}
+    assert storms == {name: one["storm"] for name, one in truth.items() if one["storm"]}
 
 
 def test_wrong_use_is_said(made: tuple[Path, Written]) -> None:

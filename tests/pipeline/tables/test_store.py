@@ -71,19 +71,19 @@ def test_the_same_rows_again_add_nothing_and_later_ones_only_what_is_new(spark: 
     """Three rows on two days in UTC; then the last of them, a new one of the same day, and one of another cluster."""
     first = table(spark, "offset_commits", commit(1, -2), commit(2, -0.001), commit(3, 0))
     before, on = date(2026, 3, 1), date(2026, 3, 2)
-    told = [("east", before, 1), ("east", before, 2), ("east", on, 3)]
+    expected = [("east", before, 1), ("east", before, 2), ("east", on, 3)]
     zone = spark.conf.get("spark.sql.session.timeZone")
     try:
         spark.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
         targets.write(first, "offset_commits", target)
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(zone))
-    assert offsets(spark, target) == told
+    assert offsets(spark, target) == expected
     targets.write(first, "offset_commits", target)
-    assert offsets(spark, target) == told
+    assert offsets(spark, target) == expected
     more = [commit(3, 0), commit(4, 1), commit(3, 0, cluster=ODD, group="other")]
     targets.write(table(spark, "offset_commits", *more), "offset_commits", target)
-    assert offsets(spark, target) == sorted([*told, ("east", on, 4), (ODD, on, 3)])
+    assert offsets(spark, target) == sorted([*expected, ("east", on, 4), (ODD, on, 3)])
 
 
 def test_tables_of_the_end_of_a_recording_are_replaced_on_their_day_only(spark: SparkSession, target: Target) -> None:
@@ -135,7 +135,7 @@ def test_a_format_that_cannot_replace_rows_gets_the_final_ones_of_an_update(
 def test_folders_that_a_killed_audit_filled_unknown_to_the_catalog_are_not_filled_again(
     spark: SparkSession, lake: Catalog, tmp_path: Path
 ) -> None:
-    """Spark writes the files of a day before it tells its catalog of the day."""
+    """Spark writes the files of a day before it adds the day to its catalog."""
     rows = table(spark, "offset_commits", commit(1, 0), commit(2, 0))
     targets.write(rows, "offset_commits", lake)
     full = lake.table("offset_commits")
