@@ -11,7 +11,7 @@ import numpy.typing as npt
 from counterpoise.errors import OptionError, ProblemError
 from counterpoise.laws.balance import alike, marginal_costs
 from counterpoise.laws.exchange_graph import equal_slices
-from counterpoise.laws.owners import check_owners
+from counterpoise.laws.owners import check_codes
 from counterpoise.model.arrays import ranges, sums_by_code
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, check_problem
 
@@ -100,7 +100,7 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     check_problem(problem)
     if problem.lag is None:
         raise ProblemError("lag: without it there is nothing to report; set Problem.lag")
-    check_owners(problem, owner)
+    check_codes(problem, owner)
     whole = isinstance(counts, int | np.integer) and not isinstance(counts, bool) and counts >= 0
     if not whole and counts not in (None, "balanced"):
         raise OptionError(f"counts: {counts!r} does not fit; expected 'balanced', a whole number, 0 or more, or None")

@@ -82,12 +82,12 @@ def count_band(
     options: Mapping[str, object] | None = None,  # `counts` as in `lag-sticky`; "balanced" and none given are a band of 0
     words: Words | None = None,
 ) -> list[Violation]:
-    """Law ``counts``: every member's count lies within the band of one that it has in some balanced plan.
+    """Law ``counts``: each member's count differs by at most the band from a count that it has in some balanced plan.
 
     Raises `OptionError` if the option `counts` is neither "balanced" nor a whole number.
 
     A balanced plan is made from the plan at hand by walks that each pass one partition from a heavy to a light member: no solver
-    takes part. O(P + S) for each partition of imbalance; a band as large as the group holds of every plan.
+    takes part. O(P + S) for each partition of imbalance. Every plan satisfies a band of P or more.
     """
     band = (options or {}).get("counts", 0)
     band = 0 if band == "balanced" else band

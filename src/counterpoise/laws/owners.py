@@ -9,7 +9,7 @@ from counterpoise.laws.violation import Violation, Words, of_partitions
 from counterpoise.model.claims import holders, keepers
 from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem, check_problem
 
-__all__ = ["check_owners", "check_shape", "complete", "valid"]
+__all__ = ["check_codes", "check_shape", "complete", "valid"]
 
 
 def valid(problem: Problem, owner: Int32, *, words: Words | None = None) -> list[Violation]:
@@ -35,8 +35,8 @@ def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> l
     return of_partitions("complete", missing, "left without an owner though the topic has subscribers", words)
 
 
-def check_owners(problem: Problem, owner: Int32, name: str = "owner") -> None:
-    """Check that each owner is a member or UNOWNED, whether it subscribes or not. O(P).
+def check_codes(problem: Problem, owner: Int32, name: str = "owner") -> None:
+    """Check that the code of each owner is a member's or UNOWNED, whether the member subscribes or not. O(P).
 
     Raises `ProblemError` if `owner` is not an integer array of length P, or holds another code; the message starts with `name`.
     """

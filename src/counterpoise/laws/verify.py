@@ -44,9 +44,10 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     ----------
     group : Group
     plan : Plan, WrittenPlan, or mapping of member id to topic to partition indices
-        A mapping is read as the target: the owners in the end. (Pass a cooperative plan itself: its `assignment` leaves
-        out what is withheld.) A plan is checked by its target, by the figures that it carries, and by what it hands
-        out now, under the cooperative protocol or if `laws` are given; then a mapping is read as both.
+        A mapping is the target: the owners in the end. If `laws` are given, it is also what this round hands out.
+        For a cooperative plan pass the plan itself: its `assignment` leaves out what is withheld. A plan is checked by
+        its target and by the figures that it carries; if it is cooperative or `laws` are given, also by what this round
+        hands out.
     laws : iterable of str, optional
         Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
         that does not promise balance (range, say) may well fail `balanced`: that answers the question "is this plan

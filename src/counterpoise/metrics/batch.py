@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.laws.owners import check_owners
+from counterpoise.laws.owners import check_codes
 from counterpoise.metrics.figures import Metrics, Query
 from counterpoise.metrics.table import Table
 from counterpoise.model.problem import Int32, Problem
@@ -117,5 +117,5 @@ def measure(
     if isinstance(owner, Plan):
         cooperative, owner = owner.protocol == COOPERATIVE, owner.target_owner
     for given in (owner,) if optimal is None else (owner, optimal):
-        check_owners(problem, given)
+        check_codes(problem, given)
     return Batch().add([Query(problem, owner, cooperative, optimal, duplicates, prove)], floor).of(0)

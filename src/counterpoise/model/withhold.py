@@ -14,9 +14,9 @@ __all__ = ["after_round", "final_owners", "withhold"]
 def withhold(problem: Problem, target: Int32) -> Int32:
     """The owners of this round, int32[P]: the target's owner, or UNOWNED if the partition must wait.
 
-    A partition is handed out when nobody holds it or its holder is the target's owner. What another member
-    holds, or two claim (CONTESTED), waits for one round. So no partition is given to one member in
-    the round in which another revokes it: the check Kafka's coordinator runs on foreign cooperative assignors.
+    A partition is handed out when nobody holds it or its holder is the target's owner. What another member holds, or two claim
+    (CONTESTED), waits for one round. So no partition is given to one member in the round in which another revokes it. Java's
+    consumer checks this if it leads a group with a cooperative assignor other than its own (`validateCooperativeAssignment`).
     O(P).
     """
     free = (problem.holder == UNOWNED) | (problem.holder == target)

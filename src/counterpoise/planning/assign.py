@@ -12,7 +12,7 @@ from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import OptionError, SubscriptionWarning
 from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_report
-from counterpoise.laws.owners import check_owners
+from counterpoise.laws.owners import check_codes
 from counterpoise.laws.promises import counts_compared
 from counterpoise.model.arrays import locked
 from counterpoise.model.problem import Problem
@@ -77,7 +77,7 @@ def planned(
     """The plan of a problem whose members and topics have these names, in code order."""
     bound = check_options(strategy, options)
     target = assignor(strategy, **bound)(problem)
-    check_owners(problem, target, f"strategy {strategy!r}, owner")
+    check_codes(problem, target, f"strategy {strategy!r}, owner")
     used = {name: option.default for name, option in record(strategy).options.items()} | bound
     measure = partial(lag_report, problem, target, counts=counts_compared(strategy, used))
     return Plan(

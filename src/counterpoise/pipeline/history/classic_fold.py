@@ -44,7 +44,10 @@ class ClassicFold(ProtocolFold):
         self._sizes: dict[str, int] = {}
 
     def inherit(self, before: Mapping[str, Any], generation: int | None, incarnation: int) -> None:
-        """Continue a downgraded group, whose last epoch its first classic record repeats. None: steps before are missing."""
+        """Continue a downgraded group after the epoch `generation`, which its first classic record repeats as its generation.
+
+        `generation` None: that epoch is not known for certain, because steps before are missing.
+        """
         super().inherit(before, generation, incarnation)
         self._sizes = {topic: len(array) for topic, array in self._owners.items()}
         self._complete = generation is not None

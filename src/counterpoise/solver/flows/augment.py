@@ -41,7 +41,8 @@ class Residual:
     ) -> list[int]:
         """Shortest distances from the source by reduced cost (Dijkstra, a list of nodes per distance), int[N].
 
-        UNREACHED where no path leads. Of nodes that are no nearer than the sink only that is known.
+        Exact for the sink and for nodes nearer than it. The search ends there: another node is UNREACHED, or has a distance that
+        is not smaller.
         """
         start, head, capacity = self.start, self.head, self.capacity
         distance = [UNREACHED] * (len(start) - 1)
@@ -100,7 +101,7 @@ class Residual:
         return further
 
     def _blocking_flow(self, level: list[int]) -> None:
-        """Augment along shortest paths, depth first, until every one has a full entry."""
+        """Augment along shortest paths, depth first, until each of them has a saturated entry."""
         start, head, mate, capacity = self.start, self.head, self.mate, self.capacity
         current, sink = start.copy(), len(level) - 1
         path: list[int] = []
@@ -122,7 +123,7 @@ class Residual:
                 return
 
     def _augment_along(self, path: list[int]) -> int:
-        """Push what the path takes; cut it back to its first full entry and return the node there."""
+        """Push what the path takes; cut it back to its first saturated entry and return the node there."""
         capacity, mate = self.capacity, self.mate
         slack = [capacity[entry] for entry in path]
         amount = min(slack)

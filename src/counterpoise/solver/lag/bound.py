@@ -12,11 +12,11 @@ import numpy.typing as npt
 from counterpoise.solver.lag.state import LagGroup
 
 _CELLS = 10**8
-"""Topic classes are compared pairwise if that takes at most so many steps; beyond, only all of them together count."""
-_HEAVIEST = 8
-"""For the heaviest partition of so many topic classes the bound includes what else its owner must take."""
-_LIGHTEST = 4
-"""That is looked for among so many times the largest count of the lightest partitions."""
+"""Steps for comparing topic classes pairwise. If it takes more, only the set of all topics is compared."""
+_CLASSES_COMPLETED = 8
+"""The number of topic classes, largest heaviest partition first, for which `_completed` adds what else its owner must take."""
+_LIGHTEST_PER_COUNT = 4
+"""`_completed` reads the `_LIGHTEST_PER_COUNT` * max(counts) + 16 lightest partitions."""
 
 Bools = npt.NDArray[np.bool_]
 Ratio = tuple[int, int]
@@ -92,7 +92,7 @@ def _completed(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: li
     """The least that the owner of some heavy partition bears once its count is complete."""
     known = set(counts)
     others = [max(count - 1 - (count - 1 in known), 0) for count in counts]  # in any balanced plan, besides that one
-    lightest = group.lightest_first[: _LIGHTEST * max(counts) + 16]
+    lightest = group.lightest_first[: _LIGHTEST_PER_COUNT * max(counts) + 16]
     lag, bound = [weight for weight, _ in lightest], 0
     if len(may) == 1:  # whoever takes the fewest bears least
         few = min(bisect_left(lag, heaviest[0]), *compress(others, group.takes[0]))
@@ -103,7 +103,7 @@ def _completed(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: li
         representative = {pair: member for member, pair in enumerate(zip(group.member_class, others, strict=True))}
         chosen = np.array(list(representative.values()))
     topic_class, most = np.array([group.topic_class[partition] for _, partition in lightest]), sum(lag)
-    for number, weight in sorted(heaviest.items(), key=lambda item: (-item[1], item[0]))[:_HEAVIEST]:
+    for number, weight in sorted(heaviest.items(), key=lambda item: (-item[1], item[0]))[:_CLASSES_COMPLETED]:
         if weight + most <= bound:
             break
         lighter, members = bisect_left(lag, weight), chosen[may[number, chosen]]

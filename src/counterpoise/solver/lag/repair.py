@@ -9,7 +9,7 @@ from counterpoise.solver.lag.ejection import Chain, cyclic_exchange, ejection_ch
 from counterpoise.solver.lag.state import PlanState
 
 _LEAST_GAIN = 1024
-"""A step that leaves the member above its limit must take at least the limit over this number off it."""
+"""A move or exchange that leaves the member above its limit must reduce its lag by at least limit / `_LEAST_GAIN`."""
 
 __all__ = ["repair"]
 

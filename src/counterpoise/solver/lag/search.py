@@ -27,10 +27,8 @@ from counterpoise.solver.lag.repair import repair
 from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
 
 _STEPS, _LARGE, _MORE = 11_000, 6_000, 3
-"""The steps of a local search in a group of n partitions and members: `_STEPS` - n up to n = `_LARGE` (passes over all of them
-take time too), and `_MORE` for each further one.
-
-A step is the time to look at one candidate, less than a microsecond.
+"""The candidates that a local search may look at in a group of n partitions and members: `_STEPS` - n up to n = `_LARGE` (passes
+over all of them take time too), and `_MORE` for each further one. Looking at one takes less than a microsecond.
 """
 _FROM_CLAIMS = 4
 """The plan from the claims and its tests by second rounds share the steps of this many local searches."""
@@ -278,7 +276,10 @@ class LagSearch:
         return state
 
     def _capped(self, state: PlanState, claims: list[int], most: int) -> list[int]:
-        """Local search with at most so many moves, including those that counts demand; none if a partition was unclaimed."""
+        """The owners after a local search with at most `most` moves; moves that counts demanded are part of these.
+
+        If a partition is unclaimed, there is no search.
+        """
         if all(claims[partition] != UNOWNED for partition in self.group.heaviest_first):
             state.claims, state.moves_left = claims, max(0, most - _moved(claims, state.owner))
             repair(state)

@@ -17,7 +17,7 @@ Holding: TypeAlias = list[tuple[int, int]]
 """A member's partitions as (lag, partition), lightest first."""
 
 _MOST_CLASSES, _MOST_COLUMNS = 16, 64
-"""With more member classes than the one, or topic classes than the other, classes are too small to help: they count as one."""
+"""With more member classes, or more topic classes, than this all members count as one class: small classes do not help."""
 
 __all__ = ["Effort", "Holding", "LagGroup", "PlanState", "lag_group"]
 
