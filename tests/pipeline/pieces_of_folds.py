@@ -7,7 +7,7 @@ from typing import Any
 
 from counterpoise.pipeline.history.classic_fold import ClassicFold
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state, restored
-from counterpoise.pipeline.history.plan_cache import Plans
+from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.history.replay_fold import STEP_COLUMNS, Replay, ReplayFold
 from counterpoise.pipeline.history.step_figures import StepFigures
 
@@ -32,7 +32,7 @@ def with_steps(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
         yield row if "step" in row else {**row, "step": dict.fromkeys(STEP_COLUMNS) | fold.feed(row)}
 
 
-def replays_of_group(rows: Iterable[Mapping[str, Any]], names: Sequence[str], plans: Plans | None = None) -> Iterator[Replay]:
+def replays_of_group(rows: Iterable[Mapping[str, Any]], names: Sequence[str], plans: PlanCache | None = None) -> Iterator[Replay]:
     """Replays of one group's generations, in log order."""
     fold = ReplayFold(names, plans=plans)
     for row in with_steps(rows):

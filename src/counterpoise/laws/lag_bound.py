@@ -127,7 +127,7 @@ def lag_floor(
     # A plan, int32[P]: the lags of its members suggest more sets of topics to look at, for a better bound
     owner: Int32 | None = None,
 ) -> Fraction:
-    """The largest lag per capacity that every plan has at least; 0 without members, or if no lag is known.
+    """A lower bound of the largest lag per capacity of every plan; 0 without members, or if no lag is known.
 
     The bound of `lag_report` for any plan; for equal capacities in whole records. The cost is that of `lag_report`, and O(P log
     P) if all members subscribe alike.

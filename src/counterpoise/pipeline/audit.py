@@ -17,7 +17,7 @@ from counterpoise.pipeline.engine import Job
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load_state
-from counterpoise.pipeline.incremental.since_last import StateTooOldError, Update
+from counterpoise.pipeline.incremental.since_last import FinalRowsChangedError, Update
 from counterpoise.pipeline.run import SUMMARY_FORMAT, Progress, Run
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import local_session
@@ -172,7 +172,7 @@ def audit(
         with _session(spark, captures, into) as session:
             try:
                 summary = Run(session, job, progress, update).run(where)
-            except StateTooOldError:
+            except FinalRowsChangedError:
                 assert update is not None
                 work.discard()
                 summary = Run(session, job, progress, update.from_scratch()).run(where)

@@ -26,9 +26,13 @@ Runs = Mapping[tuple[str, str], Row]
 def with_stopped_seconds(row: Row, n_protocols: int = 1) -> list[dict[str, Any]] | None:
     """The `strategies` of a row of `group_report` with their `stopped_seconds`, in partition-seconds.
 
-    They are null in three cases: no stop of known length was observed; partitions that stay also stop while a cooperative member
-    joins, because commits do not show these stops; the group had several protocols (`n_protocols`), because the runs are those of
-    the present protocol only, and the stops those of all protocols. The observed run has the observed seconds.
+    They are null in three cases:
+
+    - No stop of known length was observed.
+    - Partitions that stay also stop while a cooperative member joins. Commits do not show these stops.
+    - The group had several protocols (`n_protocols` > 1). The runs are those of the present one, the stops those of all.
+
+    The observed run has the observed seconds.
     """
     if row["strategies"] is None:
         return None

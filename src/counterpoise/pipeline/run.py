@@ -58,7 +58,7 @@ class Run:
     def run(self, source: str) -> dict[str, Any]:
         """Run all stages; returns the summary as written to ``summary.json``.
 
-        Raises `StateTooOldError` if an update contradicts stored final rows: the caller audits everything again. Raises
+        Raises `FinalRowsChangedError` if an update contradicts stored final rows: the caller audits everything again. Raises
         `CaptureError` if a source cannot be read or is not the one of the last audit.
         """
         with self._work_folders() as (scratch, work):

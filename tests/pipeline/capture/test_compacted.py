@@ -23,7 +23,7 @@ from counterpoise.pipeline.capture.sampler import Sample
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.plan_cache import Plans
+from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.wire.offsets_topic.keys import GroupKey, RecordType, encode_key
 from counterpoise.wire.offsets_topic.records import encode_value
@@ -236,7 +236,7 @@ def test_a_gap_that_is_known_only_at_the_next_update_is_seen_by_it() -> None:
         (generation(1, member("a-1", {"t": [0]})), ()),
         (generation(9, member("a-2", {"t": [0]})), ((0, 0, 1 << 40),)),
     ):
-        group = GroupState("g", (), Plans(), state)
+        group = GroupState("g", (), PlanCache(), state)
         steps = list(group.feed([rows], {}, lambda *_: None, gaps))
         state = decode_state(encode_state(group.state))
     assert [(step["generation"], step["missed_generations"]) for step in steps] == [(9, None)]
@@ -252,7 +252,7 @@ def fed(rows: list[dict[str, Any]], missing: range) -> list[tuple[int, bool, int
     steps: list[Any] = []
     for at, row in enumerate(rows):
         if at not in missing:
-            group = GroupState("g", (), Plans(), state)
+            group = GroupState("g", (), PlanCache(), state)
             steps += group.feed([{"client_id": None, "rebalance_timeout_ms": None, **row}], {}, lambda *_: None, (gap,))
             state = decode_state(encode_state(group.state))
     steps += group.steps.unfinished()

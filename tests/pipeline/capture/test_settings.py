@@ -107,7 +107,7 @@ def test_javas_settings_of_amazon_msk_become_tokens_signed_in_python(servers: st
     settings = Settings({"bootstrap.servers": servers, **given})
     assert dict(settings) == {"bootstrap.servers": servers, "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.config": config}
     assert settings.token_function == "counterpoise.pipeline.capture.tokens:msk_token"
-    assert servers in settings.hidden(f"{servers} does not answer")
+    assert servers in settings.redacted(f"{servers} does not answer")
 
 
 def test_secrets_are_hidden_even_after_pickling() -> None:
@@ -115,7 +115,7 @@ def test_secrets_are_hidden_even_after_pickling() -> None:
     for each in (settings, pickle.loads(pickle.dumps(settings))):
         assert 'p"w;d' not in repr(each)
         assert "keypw" not in repr(each)
-        assert each.hidden(f'Invalid value "keypw" or p"w;d in {PLAIN}\nnext') == 'Invalid value "***" or *** in *** next'
+        assert each.redacted(f'Invalid value "keypw" or p"w;d in {PLAIN}\nnext') == 'Invalid value "***" or *** in *** next'
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def test_a_secret_of_several_lines_or_in_a_path_is_hidden(name: str) -> None:
     secret = "x.PlainLoginModule username='jo'\n  password='hunter2  3'" if "jaas" in name else "/home/hunter2\n  key.p12"
     settings = Settings({**AT, name: secret})
     assert "hunter2" not in repr(settings)
-    assert settings.hidden(f"cannot read {secret}: no") == "cannot read ***: no"
-    assert settings.hidden(f"cannot read {' '.join(secret.split())}: no") == "cannot read ***: no"
+    assert settings.redacted(f"cannot read {secret}: no") == "cannot read ***: no"
+    assert settings.redacted(f"cannot read {' '.join(secret.split())}: no") == "cannot read ***: no"
 
 
 def test_a_part_of_a_secret_that_librdkafka_quotes_is_hidden() -> None:
     settings = Settings({**AT, "sasl.oauthbearer.config": "principal=jo token=hunter2 extension_a=b7f3"})
     said = "Unrecognized sasl.oauthbearer.config beginning at: token=hunter2 extension_a=b7f3; hunter2 of jo"
-    assert settings.hidden(said) == "Unrecognized sasl.oauthbearer.config beginning at: *** ***; *** of jo"
+    assert settings.redacted(said) == "Unrecognized sasl.oauthbearer.config beginning at: *** ***; *** of jo"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.saved_partitions import state_of_partitions
 from counterpoise.pipeline.fold.sizing import sizing_columns
 from counterpoise.pipeline.history.fold_state import encode_state
-from counterpoise.pipeline.history.plan_cache import Plans
+from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
 from counterpoise.pipeline.source.scope import Reset
 from counterpoise.pipeline.tables.keyed import KEYS
@@ -271,7 +271,7 @@ def folded(
         spec = FoldSpec((), {}, history.ids_at_end, history.reset, settled if updates else NEVER)
         ends = log_ends(known)
         if bucket is None or saved or updates:
-            bucket = _Bucket(spec, ends, Plans(), state)
+            bucket = _Bucket(spec, ends, PlanCache(), state)
         else:
             bucket._spec, bucket._ends = spec, ends
         bucket.found = found

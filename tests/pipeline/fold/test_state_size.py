@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
-from counterpoise.pipeline.history.plan_cache import Plans
+from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS
 from tests.pipeline.fold.histories import log_ends
 
@@ -111,7 +111,7 @@ def commit(partition: int, offset: int) -> Row:
 def size_after(rounds: int, kind: str, *, new_ids: bool) -> int:
     """Bytes of the state after a member has left and joined again that often, under its own id or another one."""
     bucket, offsets, epoch = (
-        Bucket(FoldSpec((), {TOPIC_ID: "t"}), log_ends([]), Plans()),
+        Bucket(FoldSpec((), {TOPIC_ID: "t"}), log_ends([]), PlanCache()),
         count(1_700_000_000),
         100,
     )

@@ -11,7 +11,7 @@ import pytest
 
 from counterpoise.assignors.registry import strategies
 from counterpoise.model.problem import Problem
-from counterpoise.pipeline.history.plan_cache import PlanLookup, Plans
+from counterpoise.pipeline.history.plan_cache import PlanCache, PlanLookup
 from counterpoise.solver.lag import search
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.state import LagGroup
@@ -40,7 +40,7 @@ def restarts(steps: int) -> list[dict[str, Any]]:
     return rows
 
 
-def seen(rows: list[dict[str, Any]], plans: Plans) -> list[tuple[Any, ...]]:
+def seen(rows: list[dict[str, Any]], plans: PlanCache) -> list[tuple[Any, ...]]:
     """All there is to a replay."""
     return [
         (r.row["generation"], r.name, r.mode, r.owner.tolist(), r.metrics, r.matches)
@@ -50,7 +50,7 @@ def seen(rows: list[dict[str, Any]], plans: Plans) -> list[tuple[Any, ...]]:
 
 def test_a_history_that_repeats_asks_no_strategy_twice() -> None:
     """After a few turns of the wheel everything was asked before; nine strategies in two modes would be 18 a generation."""
-    plans = Plans()
+    plans = PlanCache()
     seen(restarts(36), plans)
     assert 0 < plans.computed <= 36 * 3
     warm = plans.computed
@@ -60,7 +60,7 @@ def test_a_history_that_repeats_asks_no_strategy_twice() -> None:
 
 def test_another_group_of_the_same_shape_is_known_already() -> None:
     """Names settle the order of members, and nothing else."""
-    plans = Plans()
+    plans = PlanCache()
     seen(restarts(12), plans)
     asked = plans.computed
     renamed = [
@@ -77,11 +77,11 @@ def test_another_group_of_the_same_shape_is_known_already() -> None:
 
 def test_what_is_remembered_changes_nothing() -> None:
     rows = restarts(14)
-    assert seen(rows, Plans()) == seen(rows, Plans(0))
+    assert seen(rows, PlanCache()) == seen(rows, PlanCache(0))
 
 
 def test_memory_is_bounded_and_the_oldest_goes() -> None:
-    plans = Plans(20_000)
+    plans = PlanCache(20_000)
     problems = [Problem(2, [0, n], [0, 2], [0, 1]) for n in range(1, 41)]
     for problem in problems:
         PlanLookup(problem, plans).plan("range", problem)
@@ -100,7 +100,7 @@ def test_memory_is_bounded_and_the_oldest_goes() -> None:
 
 def test_equal_plans_are_one_object_and_claims_one_problem() -> None:
     problem = Problem(2, [0, 4], [0, 2], [0, 1], [0, 0, 1, 1])
-    asking = PlanLookup(problem, Plans())
+    asking = PlanLookup(problem, PlanCache())
     assert asking.with_claims(problem.previous_owner.copy()) is problem
     other = asking.with_claims(np.array([1, 1, 0, 0], np.int32))
     assert asking.with_claims(np.array([1, 1, 0, 0], np.int32)) is other
@@ -117,7 +117,7 @@ def test_what_does_not_depend_on_claims_is_computed_once_in_both_modes(monkeypat
 
     monkeypatch.setattr(search, "lower_bound", counted)
     problem = Problem(2, [0, 4], [0, 2], [0, 1], [0, 0, 1, 1], lag=[9, 9, 1, 1])
-    lookup = PlanLookup(problem, Plans())
+    lookup = PlanLookup(problem, PlanCache())
     for claims in ([0, 0, 1, 1], [0, 1, 1, 0]):
         lookup.plan("lag-sticky", lookup.with_claims(np.array(claims, np.int32)))
     assert len(bounds) == 1
@@ -126,4 +126,4 @@ def test_what_does_not_depend_on_claims_is_computed_once_in_both_modes(monkeypat
 def test_a_generation_held_apart_from_its_claims_is_another_problem() -> None:
     """Who holds a partition and who may keep it differ: closed loop with the same claims is not the same question."""
     problem = Problem(2, [0, 2], [0, 2], [0, 1], [-1, 1], holder=[0, 1])
-    assert PlanLookup(problem, Plans()).with_claims(problem.previous_owner) is not problem
+    assert PlanLookup(problem, PlanCache()).with_claims(problem.previous_owner) is not problem

@@ -146,7 +146,7 @@ def connect(client: Callable[..., T], settings: Settings, own: Mapping[str, Any]
     try:
         return client({**settings, **own, **hook}, logger=_QUIET)
     except (KafkaException, TypeError, ValueError) as error:
-        words = settings.hidden(error)
+        words = settings.redacted(error)
         more = f"; {_KERBEROS}" if "No provider for SASL mechanism GSSAPI" in words else ""
         raise SourceError(f"the connection settings do not work: {words}{more}") from None
 
@@ -155,7 +155,7 @@ def source_error(error: Any, what: str, settings: Settings) -> SourceError:
     """A Kafka error as one line with advice."""
     where = settings["bootstrap.servers"]
     code = error.code() if isinstance(error, KafkaError) else None
-    words = settings.hidden(error.str() if isinstance(error, KafkaError) else error)
+    words = settings.redacted(error.str() if isinstance(error, KafkaError) else error)
     if code in _DENIED:
         return SourceError(
             f"{what}: not allowed. This principal needs Describe and Read on topic {OFFSETS_TOPIC}, and Describe on the topics "

@@ -100,7 +100,7 @@ class CaptureFolder:
         """Replace one JSON file as a whole."""
         write_bytes(join(self.out, name), (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
-    def compact(self, keep_from: float | None) -> None:
+    def merge_and_drop(self, keep_from: float | None) -> None:
         """Merge small files, and drop records before `keep_from` (s since 1970)."""
         for series in (self.records, self.samples):
             if keep_from is not None:

@@ -63,13 +63,13 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
     poll = GroupPoll()
 
     def failed(what: str, error: Exception) -> None:
-        poll.faults.append(f"{what} ({cluster.settings.hidden(reason_of(error))})")
+        poll.faults.append(f"{what} ({cluster.settings.redacted(reason_of(error))})")
 
     requests = AdminRequests(cluster.admin, TIMEOUT_S, failed)
     listed = cluster.request(
         lambda: cluster.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + GRACE_S), "groups"
     )
-    poll.faults += [f"groups of one broker: {cluster.settings.hidden(error)}" for error in listed.errors]
+    poll.faults += [f"groups of one broker: {cluster.settings.redacted(error)}" for error in listed.errors]
     names = sorted(each.group_id for each in listed.valid)
     poll.names = set(names) if not listed.errors else None
     for first in range(0, len(names), BATCH):
@@ -108,7 +108,7 @@ def unconfirmed(cluster: Cluster, names: set[str], poll: GroupPoll) -> set[str]:
         cause = cause_of(error)
         if not isinstance(cause, KafkaError) or cause.code() != KafkaError.GROUP_ID_NOT_FOUND:
             there.add(name)
-            reason = cluster.settings.hidden(reason_of(error))
+            reason = cluster.settings.redacted(reason_of(error))
             poll.faults.append(f"group {name}: no broker lists it, and whether it is deleted is unknown ({reason})")
 
     requests = AdminRequests(cluster.admin, TIMEOUT_S, failed)
@@ -131,7 +131,7 @@ def is_hidden(cluster: Cluster, poll: GroupPoll, topic: str) -> bool:
     cause = cause_of(failed[0]) if failed else None
     if cause is None or (isinstance(cause, KafkaError) and cause.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
         return False
-    reason = cluster.settings.hidden(reason_of(failed[0]))
+    reason = cluster.settings.redacted(reason_of(failed[0]))
     poll.faults.append(f"topic {topic}: its commits are not shown, and whether they are deleted is unknown ({reason})")
     return True
 

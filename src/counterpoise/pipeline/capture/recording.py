@@ -102,4 +102,4 @@ class Recording(ABC):
 
     def _compact(self) -> None:
         days = self._schedule.keep_days
-        self._folder.compact(None if days is None else time.time() - 86_400 * days)
+        self._folder.merge_and_drop(None if days is None else time.time() - 86_400 * days)

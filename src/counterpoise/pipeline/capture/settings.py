@@ -74,11 +74,11 @@ class Settings(Mapping[str, str]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        shown = {k: "***" if _SECRET.search(k) else self.hidden(v) for k, v in sorted(self._values.items())}
+        shown = {k: "***" if _SECRET.search(k) else self.redacted(v) for k, v in sorted(self._values.items())}
         return f"Settings({shown})"
 
-    def hidden(self, text: object) -> str:
-        """`text` with every secret replaced by ``***``, in one line."""
+    def redacted(self, text: object) -> str:
+        """`text` in one line, with every secret replaced by ``***``."""
         shown = str(text)
         for secret in self._secrets:
             shown = shown.replace(secret, "***")

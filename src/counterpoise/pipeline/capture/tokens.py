@@ -37,7 +37,7 @@ def token_callback(settings: Settings) -> Callable[[str], Token] | None:
     except CounterpoiseError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the function raises
-        raise SourceError(f"{name} returns no token: {type(error).__name__}: {settings.hidden(error)}") from None
+        raise SourceError(f"{name} returns no token: {type(error).__name__}: {settings.redacted(error)}") from None
     if not isinstance(first[0], tuple) or [*map(type, first[0][:2])] not in ([str, int], [str, float]):
         raise SourceError(f"{name} returns no token: expected a tuple of a text and the seconds since 1970 when it expires")
     return lambda _: first.pop() if first else function(config)

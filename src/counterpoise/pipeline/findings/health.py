@@ -95,7 +95,7 @@ def _blocked(row: Row, name: str, title: str, action: str) -> Finding | None:
 def _state(row: Row, name: str) -> Mapping[str, Any] | None:
     """The partitions that are in a state at the end, from `health_states`; None: no partition is, or the group has no members.
 
-    Nobody waits for the records of an abandoned group: `without_members.dead_groups` reports it, with what was lost.
+    `without_members.dead_groups` reports a group without members, with what was lost.
     """
     if row["state"] == "empty":
         return None

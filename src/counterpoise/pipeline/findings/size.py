@@ -9,11 +9,11 @@ __all__ = ["hot_partition", "too_few_members", "too_many_members"]
 
 _MINUTE, _PERIOD, _HOUR, _DAY = 60, 600, 3600, 86400
 _WINDOWS = 3
-"""A capacity that fewer windows show accuses nobody."""
+"""A capacity that fewer windows show leads to no finding."""
 _ERROR = 1.05
 """Production must exceed the capacity by this factor, because windows begin and end between commits."""
 _PAIR, _SPARE = 2, 0.2
-"""A group keeps two members in case one dies; less than this share of its members is not worth giving back."""
+"""Members that a group keeps in case one dies, and the smallest share of its members that is worth removing."""
 
 
 def too_few_members(row: Row) -> Finding | None:

@@ -15,7 +15,7 @@ _DELETED, _AT_ONCE = 100, 20
 
 
 def dead_groups(row: Row) -> Finding | None:
-    """A group without members that has offsets; critical if it lost data already while it had members."""
+    """A group in Kafka's state Empty that has offsets; critical if it lost data already while it had members."""
     lag, partitions = row["lag_now"] or 0, row["committed_partitions"] or 0
     losing = [one for one in row["health_states"] or () if one["state"] == "losing_data" and one["lost"]]
     lost, since = sum(one["lost"] for one in losing), min((one["since"] for one in losing), default=row["last_ts"])

@@ -34,7 +34,7 @@ from counterpoise.pipeline.fold.sizing import add_samples, sizing_columns
 from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import add_metrics
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.history.plan_cache import Plans
+from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.source.scope import Reset
 
@@ -78,7 +78,7 @@ class Chunk:
 class Bucket:
     """The state of a bucket of groups, restored from `state` if given. `plans` is a cache, which changes no result."""
 
-    def __init__(self, spec: FoldSpec, ends: LogEnds, plans: Plans, state: bytes | None = None) -> None:
+    def __init__(self, spec: FoldSpec, ends: LogEnds, plans: PlanCache, state: bytes | None = None) -> None:
         saved = {} if state is None else decode_state(state)
         self._spec, self._ends, self._plans = spec, ends, plans
         self.parts = restored_partitions(saved["partitions"]) if saved else PartitionStates()
@@ -185,7 +185,7 @@ class Bucket:
             for group in self.groups.values():
                 group.timeouts.count_final(until)
                 group.changes.forget(until)
-            parts.compact(watermarks, until)
+            parts.drop_finished(watermarks, until)
         return stops
 
     def _add_health(self, rows: TableRows, found: HealthRows) -> None:

@@ -88,7 +88,10 @@ class Era:
 
 
 class _Eras:
-    """The last eras of a group by one kind of state, and the trial, a change that may not last: empty, or time and new state."""
+    """The last eras of a group by one kind of state, and the trial: a new state that may not last.
+
+    `trial` is empty, or has two entries: the time of the change, and the time in the new state.
+    """
 
     def __init__(self, saved: Mapping[str, Any] | None) -> None:
         state = saved or {"settled": [], "trial": []}

@@ -17,7 +17,7 @@ from counterpoise.pipeline.fold.sizing import Sizing
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state, restored
 from counterpoise.pipeline.history.modern_fold import NAMES, ROLES
-from counterpoise.pipeline.history.plan_cache import Plans
+from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, STEP_COLUMNS, Replay, ReplayFold, as_generation
 from counterpoise.pipeline.history.step_figures import StepFigures
 from counterpoise.pipeline.history.steps import StepsFold
@@ -61,7 +61,7 @@ class GroupState:
         Figures of the strategies that are replayed.
     """
 
-    def __init__(self, group: str, strategies: Sequence[str], plans: Plans, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, group: str, strategies: Sequence[str], plans: PlanCache, state: Mapping[str, Any] | None = None) -> None:
         saved = state or {}
         self._group = group
         self.steps = StepsFold(saved.get("steps"))

@@ -62,9 +62,9 @@ class LogEnds:
 
 
 def usual_interval(before: Float) -> Float:
-    """float64[n]: in each column of float64[RECENT, n], the last intervals between samples, the third shortest.
+    """The usual interval between samples, float64[n]: the third shortest of the last `RECENT` intervals.
 
-    An interval is nan if it is not known; the result is nan if fewer than three are known.
+    `before` is float64[RECENT, n], a column per result; nan: unknown. The result is nan if fewer than three are known.
     """
     return np.asarray(np.sort(before, 0)[2])
 

@@ -66,7 +66,8 @@ class Steps(Columns):
     def with_empty(self) -> Steps:
         """The steps with `empty_since` and `empty_until` of each; earlier steps may have been dropped since.
 
-        A run of steps without members begins such a time, the step after the run ends it, and later steps keep it.
+        A time without members lasts from the first of consecutive steps without members to the next step with members. Later
+        steps keep it until another such time ends.
         """
         at, first = np.arange(len(self.group)), np.searchsorted(self.group, self.group)
         with_members = np.append(-1, np.maximum.accumulate(np.where(self.ends, -1, at)))[:-1]

@@ -199,7 +199,7 @@ class PartitionStates:
         values = {"lag_at": rows.time, "lag_owner": rows.owner, "lag": rows.lag, "lag_quality": rows.quality}
         self.keys = self.keys.put(rows.key[newest], **{name: value[newest] for name, value in values.items()})
 
-    def compact(self, watermarks: Int64, until: int) -> None:
+    def drop_finished(self, watermarks: Int64, until: int) -> None:
         """Drop rows that no later chunk needs, after rows of lag up to `until` and all known stops are written.
 
         - spans of ownership that are finished (see `_finished_spans`), and their commits;
@@ -231,7 +231,7 @@ class PartitionStates:
         return np.asarray((spans.closed != NEVER) & spans.timed & (next_time <= watermarks[spans.key]))
 
     def _of_finished_spans(self, finished: Bool, watermarks: Int64) -> Bool:
-        """Rows of commits whose span is finished; before the first step: those whose first step is not after the watermark."""
+        """Whether the span of each row of commits is finished. Before the first span: whether that begins by the watermark."""
         key, span, first = self.commits.key, self._span_of(self.commits), np.full(len(self.keys.group), NEVER)
         np.minimum.at(first, self.spans.key, self.spans.time)
         before_first = self.keys.begun[key] & (first[key] <= watermarks[key])

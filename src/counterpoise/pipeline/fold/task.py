@@ -18,7 +18,7 @@ from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.log_ends import mapped_log_ends
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, totals
 from counterpoise.pipeline.fold.table_rows import TableRows
-from counterpoise.pipeline.history.plan_cache import Plans
+from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, ClusterTask, read_stream
@@ -46,7 +46,7 @@ class ClusterFold:
 
 def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[str]:
     """Fold sorted blocks. Yields one manifest (JSON) per cluster that has blocks."""
-    plans = Plans()
+    plans = PlanCache()
     of_bucket = [one for one in clusters for _ in range(one.task.buckets)]  # buckets are numbered over all clusters
     for cluster, mine in groupby(blocks, key=lambda block: of_bucket[block.bucket]):
         with _Task(cluster, plans) as task:
@@ -58,7 +58,7 @@ def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[s
 class _Task(ExitStack):
     """The part of a fold task that belongs to one cluster."""
 
-    def __init__(self, cluster: ClusterFold, plans: Plans) -> None:
+    def __init__(self, cluster: ClusterFold, plans: PlanCache) -> None:
         super().__init__()
         self._cluster, self._plans = cluster, plans
         self._ends = mapped_log_ends(EndsFile.load(cluster.ends))

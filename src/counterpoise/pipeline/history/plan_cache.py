@@ -12,14 +12,14 @@ from counterpoise.assignors.strategy import EVERYTHING, Assignor, Strategy
 from counterpoise.metrics import Batch
 from counterpoise.model.problem import Int32, Problem
 
-__all__ = ["PlanLookup", "Plans"]
+__all__ = ["PlanCache", "PlanLookup"]
 
 Content = tuple[Hashable, ...]
 _READ = tuple(sorted(EVERYTHING))
 """What a plan may depend on besides members, topics and subscriptions; no record has racks of partitions."""
 
 
-class Plans:
+class PlanCache:
     """An LRU cache of plans for all groups of a worker, and a batch of plans of several generations to measure at once.
 
     A key has all input that the strategy reads (see `Strategy.reads`), so a cached plan equals the one that it would compute.
@@ -54,7 +54,7 @@ class Plans:
 class PlanLookup:
     """Plans of one generation, cached or computed, with its own claims or with others; `problem` is the input of the leader."""
 
-    def __init__(self, problem: Problem, plans: Plans) -> None:
+    def __init__(self, problem: Problem, plans: PlanCache) -> None:
         self._problem, self._plans = problem, plans
         everybody = len(problem.subscriber) == problem.n_members * problem.n_topics
         arrays = (problem.topic_start,) if everybody else (problem.topic_start, problem.subscriber_start, problem.subscriber)

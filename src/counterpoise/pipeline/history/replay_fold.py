@@ -18,7 +18,7 @@ from counterpoise.metrics import Figures, Metrics, Query
 from counterpoise.model.problem import UNOWNED, Int32
 from counterpoise.model.withhold import withhold
 from counterpoise.pipeline.history.inputs import Inputs, Planned, inputs_of, replayable
-from counterpoise.pipeline.history.plan_cache import PlanLookup, Plans
+from counterpoise.pipeline.history.plan_cache import PlanCache, PlanLookup
 
 __all__ = [
     "BY_LAG",
@@ -87,9 +87,9 @@ class ReplayFold:
     row that was `last`.
     """
 
-    def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None, plans: Plans | None = None) -> None:
+    def __init__(self, names: Sequence[str], state: Mapping[str, Any] | None = None, plans: PlanCache | None = None) -> None:
         saved = state or {}
-        self._names, self._plans = names, Plans() if plans is None else plans
+        self._names, self._plans = names, PlanCache() if plans is None else plans
         self._past = {name: Planned(**about) for name, about in saved.get("past", {}).items()}
         self._before: Row | None = saved.get("before")
         self._migrated: bool = saved.get("migrated", False)
@@ -140,7 +140,7 @@ def _is_migrated(row: Row, following: Row | None) -> bool:
     return changes and bool(row["log_ts"] == following["log_ts"] and now["incarnation"] == then["incarnation"])
 
 
-def _generation(row: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned], plans: Plans) -> Iterator[Replay]:
+def _generation(row: Row, inputs: Inputs, names: Sequence[str], past: dict[str, Planned], plans: PlanCache) -> Iterator[Replay]:
     """The replays of one generation; updates `past`. All plans are computed here and measured later."""
     problem, declared = inputs.problem, None if inputs.kind == "server" else row["protocol"]
     second_round = row["step"]["kind"] == "cooperative_followup"

@@ -88,10 +88,7 @@ def watermark_of(ends: EndsFile, positions: Mapping[int, int], newest: int | Non
 
 
 def recreated(last: ClusterState, now: ClusterState) -> bool:
-    """Whether a topic was recreated and final rows of lag have the wrong one of its two ids.
-
-    The ids are right if metadata and log ends show the recreation in the same audit.
-    """
+    """Whether metadata and log ends show the recreation of a topic in different audits: then final rows may have a wrong id."""
     topics = last.lives.keys() & now.lives.keys() & last.topics.keys() & now.topics.keys()
     return any((last.topics[one] != now.topics[one]) != (last.lives[one] != now.lives[one]) for one in topics)
 

@@ -21,11 +21,11 @@ from counterpoise.pipeline.incremental.positions import (
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
 from counterpoise.pipeline.storage.files import is_local
 
-__all__ = ["StateTooOldError", "Update"]
+__all__ = ["FinalRowsChangedError", "Update"]
 
 
-class StateTooOldError(Exception):
-    """New records change final rows, so all records have to be read again."""
+class FinalRowsChangedError(Exception):
+    """New records or samples change rows that were final. The audit has to read all records again."""
 
 
 class Update:
@@ -84,8 +84,8 @@ class Update:
     def add_scanned(self, engine: Engine) -> None:
         """Check the scanned records against the last audit, and set the positions of `clusters`.
 
-        Raises `CaptureError` if the captures are not those of the last audit, and `StateTooOldError` if new records change final
-        rows.
+        Raises `CaptureError` if the captures are not those of the last audit, and `FinalRowsChangedError` if new records change
+        final rows.
         """
         names = engine.topic_names()
         for name, last in self._last.items():
@@ -106,7 +106,7 @@ class Update:
             # Of the records before the window the newest of each key count; which they are is known when all are read.
             early = any(one["early"] for one in manifests)
             if (named or late or early or in_scope or recreated(last, now)) and self._still_complete(name, last.begin):
-                raise StateTooOldError
+                raise FinalRowsChangedError
             self._set_positions(name, engine)
 
     def _still_complete(self, name: str, begin: int | None) -> bool:

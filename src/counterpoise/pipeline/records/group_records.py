@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from counterpoise.errors import InvariantError, WireError
 from counterpoise.pipeline.records.libraries import leader_library, library_of
-from counterpoise.pipeline.records.place import LATEST_MS, moment_of, nowhere, place_of
+from counterpoise.pipeline.records.place import LATEST_MS, moment_of, no_place_reason, place_of
 from counterpoise.wire.consumer_protocol import Assignment, Subscription, decode_assignment, decode_subscription
 from counterpoise.wire.offsets_topic.keys import MemberKey, RegexKey
 from counterpoise.wire.offsets_topic.records import Record, Tombstone, Undecodable, decode_record
@@ -35,7 +35,7 @@ def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def generation_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:
     """The row of one record; None: it is no group metadata, or has no place in the log."""
-    if isinstance(record, Undecodable) or record.record_type != 2 or nowhere(raw):
+    if isinstance(record, Undecodable) or record.record_type != 2 or no_place_reason(raw):
         return None
     return {**place_of(raw), "group_id": record.key.group, **_generation_columns(record)}
 
@@ -151,7 +151,7 @@ _EPOCHS = ("epoch", "assignment_epoch", "member_epoch")
 
 def modern_row(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable) -> dict[str, Any] | None:
     """The row of one record, and its `value` as a dict; None: it is a classic one, or has no place in the log."""
-    if isinstance(record, Undecodable) or record.record_type in _CLASSIC or nowhere(raw):
+    if isinstance(record, Undecodable) or record.record_type in _CLASSIC or no_place_reason(raw):
         return None
     return {**place_of(raw), "group_id": record.key.group, "record_type": int(record.record_type), **_modern_columns(record)}
 
@@ -199,7 +199,7 @@ def error_rows(raw: Mapping[str, Any], record: Record | Tombstone | Undecodable 
     else:
         kind, version = int(record.record_type), record.version if isinstance(record, Record) else None
         faults = member_faults(record.value) if isinstance(record, Record) else []
-        reasons = [reason] if (reason := nowhere(raw)) else faults
+        reasons = [reason] if (reason := no_place_reason(raw)) else faults
     for reason in reasons:
         about = {"record_type": kind, "value_version": version, "reason": reason}
         yield {**place_of(raw), "key": raw["key"], "value": raw["value"], **about}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["LATEST_MS", "PLACE", "POLLED", "micros", "moment_of", "nowhere", "place_of", "without_place"]
+__all__ = ["LATEST_MS", "PLACE", "POLLED", "micros", "moment_of", "no_place_reason", "place_of", "without_place"]
 
 PLACE = ("partition", "offset", "timestamp")
 """Columns of Spark's Kafka source. They are never null there, but may be in files from other writers."""
@@ -28,7 +28,7 @@ def without_place(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.logical_or.reduce(holes)) if holes else np.zeros(0, np.int64)
 
 
-def nowhere(raw: Mapping[str, Any]) -> str:
+def no_place_reason(raw: Mapping[str, Any]) -> str:
     """The reason why a raw record has no place in the log, as a sentence; empty if it has one."""
     missing = [name for name in PLACE if raw[name] is None]
     stamp = " (or a time outside the years 1 to 9999)" if "timestamp" in missing else ""

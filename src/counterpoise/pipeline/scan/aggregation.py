@@ -15,7 +15,7 @@ from counterpoise.solver.decode import ascending
 __all__ = ["AGGREGATE_COLUMNS", "NEVER", "AggregateBuffer", "Aggregates", "aggregate_table", "aggregated", "aggregates_of"]
 
 NEVER = np.iinfo(np.int64).max
-"""The first time of no commit; the last one is its negative."""
+"""The largest int64. As an earliest time: there is none. `-NEVER` as a latest time: there is none."""
 _HELD = 50_000
 """A task aggregates its rows when it holds more than this; if more than half are left, it sends them to the shuffle."""
 
