@@ -21,6 +21,7 @@ from tests.pipeline.incremental.pieces import comparable_rows
 
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.tables.manifest import manifest_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,8 @@ def test_killed_at_random_moments_the_tables_are_those_of_one_audit(broker: Brok
             with started(log, *options) as process:
                 _until(log, words, process)
                 time.sleep(rng.uniform(0, 6))
-                when.append(f"{words}{len(_places(out))} steps, {sorted(file.name for file in (out / '.since').glob('*'))}")
+                when.append(f"{words}{len(_places(out))} steps, manifests {manifest_numbers(str(out))}")
+                assert process.poll() is None, log.read_text()
                 everyone = family(process.pid)
                 process.kill()
             wait_for_the_end(everyone)

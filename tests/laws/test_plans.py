@@ -142,7 +142,7 @@ def test_what_nobody_holds_does_not_wait_whatever_the_target_is() -> None:
     assert withheld(held, None, nobody) == []
 
 
-def test_audit_reports_the_laws_asked_for() -> None:
+def test_check_owners_reports_the_laws_asked_for() -> None:
     """An unbalanced plan fails `balanced`; asked only for `sticky` it says why that cannot be proven."""
     problem = problem_of([4], [[0, 1]], 2, [0, 0, 0, 0])
     lazy = problem.previous_owner
@@ -154,14 +154,14 @@ def test_audit_reports_the_laws_asked_for() -> None:
     assert [fault.law for fault in check_owners(problem, broken, ["balanced"])] == ["complete"]
 
 
-def test_audit_knows_its_laws() -> None:
+def test_unknown_laws_are_refused_by_name() -> None:
     """An unknown name is an error that lists the laws."""
     assert set(DEFAULT_LAWS) < set(LAWS)
     with pytest.raises(OptionError, match="'fast' is no law; there are: valid, complete, balanced"):
         check_owners(problem_of([1], [[0]], 1), np.zeros(1, np.int32), ["fast"])
 
 
-def test_optimal_plans_of_random_groups_pass_the_audit_and_others_do_not() -> None:
+def test_optimal_plans_of_random_groups_pass_all_laws_and_others_do_not() -> None:
     """The default laws together are optimality."""
     for seed in range(100):
         rng = np.random.default_rng([seed, 5])

@@ -36,3 +36,6 @@ def test_spark_is_used_by_data_frames_alone() -> None:
     assert modules_with(r"\.rdd\b|parallelize|mapPartitions|foreachPartition|sparkContext\.run") == []
     assert modules_with(r"os\.fork|multiprocessing") == []
     assert modules_with(r"mapInArrow\(partial\(fold_blocks") == ["engine.py"]
+    # `gateway.py` starts the JVM, and asks whether it runs. Spark Connect has no context.
+    assert modules_with(r"sparkContext|SparkContext\(|_gateway\b") == ["gateway.py"]
+    assert modules_with(r"\b_jvm\b|\b_jsc\b|^(import|from) subprocess") == []

@@ -23,8 +23,10 @@ def main() -> None:
         from counterpoise.cli.app import app
     except ImportError as error:
         if error.name not in {"click", "rich"}:
-            print(f"counterpoise: a package cannot be imported: {error}", file=sys.stderr)
-            sys.exit(3)
+            if "--debug" in sys.argv:
+                raise
+            print(f"counterpoise: a package cannot be imported: {error}; install counterpoise again", file=sys.stderr)
+            sys.exit(2)
         from counterpoise.extras import pip_install
 
         print(f"counterpoise: the command line needs click and rich: {pip_install('cli')}", file=sys.stderr)

@@ -103,18 +103,20 @@ class Engine:
         unsorted = self._scan(specs, set())
         if unsorted:
             self.close()
-            # They are not in the order of the log: Spark sorts them first. What is still not in order may be there twice.
-            for name, partition in sorted(self._scan(specs, set(unsorted)).items()):
-                self._refuse_duplicates(name, partition)
+            # They are not in the order of the log: Spark sorts them first. What is still not in order is there twice.
+            for name, partitions in sorted(self._scan(specs, set(unsorted)).items()):
+                self._refuse_duplicates(name, partitions)
 
-    def _scan(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> dict[str, int]:
-        """Scan all clusters, those in `sort` sorted. Returns cluster -> a log partition that is out of order."""
+    def _scan(self, specs: Mapping[str, ScanSpec], sort: set[str]) -> dict[str, list[int]]:
+        """Scan all clusters, those in `sort` sorted. Returns cluster -> log partitions that are out of order in the window."""
         blocks = self._blocks_of(specs, sort).persist(StorageLevel.DISK_ONLY)
         self._blocks = blocks
         rows = blocks.where(fn.col("bucket") == MANIFEST).select("payload").collect()
         self.scanned = [json.loads(bytes(row["payload"])) for row in rows]
-        unsorted = {name: overlapping(self._flushes(name)) for name in self.clusters}
-        return {name: partitions[0] for name, partitions in unsorted.items() if partitions}
+        # Earlier flushes are compacted: they have no record twice, but later offsets if a broker's clock fell.
+        since = -NEVER if self._scope.window[0] is None else self._scope.window[0]
+        unsorted = {name: overlapping(one for one in self._flushes(name) if one[0] >= since) for name in self.clusters}
+        return {name: partitions for name, partitions in unsorted.items() if partitions}
 
     def _flushes(self, name: str) -> list[Flush]:
         return [(time, spans) for one in self.scanned if one["cluster"] == name for time, spans in one["flushes"]]
@@ -159,15 +161,22 @@ class Engine:
         given = self._job.captures[name].records
         return (self._range(len(splits)), splits) if given is None else (given, None)
 
-    def _refuse_duplicates(self, name: str, partition: int) -> None:
-        counted = self._raw_records(name).where(fn.col("partition") == partition).groupBy("offset").count().where("count > 1")
-        repeats = counted.agg(fn.sum(fn.col("count") - 1).alias("n"), fn.min("offset").alias("first")).collect()[0]
+    def _refuse_duplicates(self, name: str, partitions: Sequence[int]) -> None:
+        rows = self._raw_records(name).where(fn.col("partition").isin(*partitions))
+        if self._scope.since is not None:
+            rows = rows.where(fn.col("timestamp") >= fn.lit(self._scope.since))
+        if self._scope.until is not None:
+            rows = rows.where(fn.col("timestamp") < fn.lit(self._scope.until))
+        counted = rows.groupBy("partition", "offset").count().where("count > 1")
+        first = fn.min(fn.struct("partition", "offset")).alias("first")
+        repeats = counted.agg(fn.sum(fn.col("count") - 1).alias("n"), first).collect()[0]
         if repeats["n"]:
-            words = f"{repeats['n']:,} records of log partition {partition} are there more than once"
-            place = f"the first at offset {repeats['first']}; drop the repeats, or give overlapping recordings one by one"
+            partition, offset = repeats["first"]
+            words = f"records there more than once: {repeats['n']:,}, the first at offset {offset} of log partition {partition}"
+            place = "drop the repeats, or give overlapping recordings one by one"
             source = self._job.captures[name]
             where = source.place if source.records is None else f"cluster {name}"
-            raise CaptureError(f"{where}: {words}, {place}")
+            raise CaptureError(f"{where}: {words}; {place}")
 
     def _range(self, count: int) -> DataFrame:
         return self._spark.range(0, count, 1, max(count, 1))
@@ -251,7 +260,7 @@ class Engine:
         size = sum(about["bytes"] for about in self.scanned)
         tasks = min(sum(one.buckets for one in self.tasks.values()), max(self._parallelism, size // _FOLD_BYTES))
         with configured(self._spark, _SMALL_BATCHES):
-            sorted_ = data.repartition(int(tasks), "bucket").sortWithinPartitions("bucket", "first_time", "kind")
+            sorted_ = data.repartition(tasks, "bucket").sortWithinPartitions("bucket", "first_time", "kind")
             rows = sorted_.mapInArrow(partial(fold_blocks, clusters), "manifest string").collect()
         self.folded = [json.loads(row["manifest"]) for row in rows]
         self.close()

@@ -29,10 +29,6 @@ class Intervals:
     start: Int64
     end: Int64
 
-    def __post_init__(self) -> None:
-        for column in vars(self).values():
-            locked(column)
-
     def of_members(self) -> Intervals:
         """The same without the intervals in which a partition did not exist."""
         return self._where(self.member != ABSENT)
@@ -60,7 +56,7 @@ class Intervals:
         return int(np.maximum(overlap, 0)[same].sum())
 
     def _where(self, chosen: npt.NDArray[np.bool_]) -> Intervals:
-        return Intervals(self.partition[chosen], self.member[chosen], self.start[chosen], self.end[chosen])
+        return Intervals(*(locked(column[chosen]) for column in (self.partition, self.member, self.start, self.end)))
 
     def _owned_before(self) -> npt.NDArray[np.bool_]:
         """All but the intervals before a partition's first owner."""
@@ -103,7 +99,8 @@ class Ledger:
         lasting = end > time[gains]
         gains, end = gains[lasting], end[lasting]
         by_start = np.lexsort((time[gains], partition[gains]))
-        return Intervals(partition[gains][by_start], member[gains][by_start], time[gains][by_start], end[by_start])
+        columns = (partition[gains][by_start], member[gains][by_start], time[gains][by_start], end[by_start])
+        return Intervals(*map(locked, columns))
 
 
 def _first(partition: Int64) -> Int64:

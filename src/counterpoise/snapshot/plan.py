@@ -82,7 +82,7 @@ class Plan:
             return "not checked"
         made = self.certificate
         proven = "proven optimal" if made.sticky else "balanced, but more could stay" if made.balanced else "not balanced"
-        return proven if self.lag_report is None else f"{proven}, largest lag {self.lag_report.gap:.1%} above its bound"
+        return proven if self.lag_report is None else f"largest lag {self.lag_report.gap:.1%} above its bound, {proven}"
 
     @cached_property
     def assignment(self) -> Assignment:

@@ -13,16 +13,12 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
-from counterpoise.pipeline.fold.changes import change_rows
-from counterpoise.pipeline.fold.group_figures import commit_columns, committed_partitions, groups_with_commits, lag_figures
 from counterpoise.pipeline.fold.group_state import GroupState, _queued
-from counterpoise.pipeline.fold.health_fold import health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import LagRows
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.saved_partitions import state_of_partitions
-from counterpoise.pipeline.fold.sizing import sizing_columns
 from counterpoise.pipeline.history.fold_state import encode_state
 from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
@@ -125,7 +121,9 @@ class Folded:
     known : dict
         Group and number of a step -> the lag that strategies get.
     figures : dict
-        By group, what is known of stops, commits, lag and members that polled too late.
+        Group -> its columns of `group_report`.
+    changes : list
+        Rows of `changes`.
     sizes : list
         Bytes of the state after each chunk.
     """
@@ -134,6 +132,7 @@ class Folded:
     health: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
     known: dict[tuple[str, int], Any] = field(default_factory=dict)
     figures: dict[str, Any] = field(default_factory=dict)
+    changes: list[dict[str, Any]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list, compare=False)
 
 
@@ -148,11 +147,10 @@ class _Bucket(Bucket):
             for row in _member_rows(step):
                 group.timeouts.add_record(row, time)
             group.timeouts.add_generation(_about(member) for member in MEMBERS)
-            group.timeouts.add_step(step, time)
+            group.add(step)
             group.changes.add_step(step, time, map(_about, MEMBERS[: step["n_static"] + 1]))
             self._new.add(name, step, time)
-            moment = datetime.fromtimestamp(time / 1_000_000, UTC)
-            group._queue.append(_queued({"members": [0], "log_ts": moment, "log_offset": step["log_offset"]}))
+            group._queue.append(_queued({"members": [0], "log_ts": step["log_ts"], "log_offset": step["log_offset"]}))
 
     def _group(self, name: str, state: Mapping[str, Any] | None = None) -> GroupState:
         group = super()._group(name, state)
@@ -171,6 +169,9 @@ class _Asked:
     def feed(self, row: Any) -> Iterator[Any]:
         lag = row["lag"] and sorted((one["topic"], one["partitions"].tolist(), one["lags"].tolist()) for one in row["lag"])
         self._of.found.known[self._group, row["log_offset"]] = lag
+        return iter(())
+
+    def close(self) -> Iterator[Any]:
         return iter(())
 
 
@@ -195,7 +196,10 @@ class _Rows:
     def add_step(self, row: Any) -> None:
         raise AssertionError(row)
 
-    add_replay = add_change = add_step
+    add_replay = add_step
+
+    def add_change(self, row: dict[str, Any]) -> None:
+        self._found.changes.append(row)
 
     def take_metrics(self) -> None:
         return None
@@ -280,40 +284,14 @@ def folded(
             _commits(events, begin, end, ends.instants, settled, aggregate=aggregate),
             NEVER if updates else until,
         )
+        rows: Any = _Rows(found)
         if end == len(events):
-            _finish(bucket, chunk, found)
+            found.figures = {figures["group_id"]: figures for figures in bucket.finish(chunk, rows, END)}
         else:
-            rows: Any = _Rows(found)
             bucket.advance(chunk, rows)
             state = bucket.state()
             found.sizes.append(len(encode_state(state_of_partitions(bucket.parts))))
     return found
-
-
-def _finish(bucket: _Bucket, chunk: Chunk, found: Folded) -> None:
-    bucket._feed(chunk.records, None)
-    rows: Any = _Rows(found)
-    stops = bucket._fold(chunk.commits, rows, None, NEVER)
-    opened = open_rows(bucket.parts, bucket._ends.instants)
-    bucket._add_health(rows, opened)
-    counted, with_commits = committed_partitions(bucket.parts, stops), groups_with_commits(bucket.parts)
-    lag = dict(lag_figures(bucket.parts, bucket._ends.instants))
-    health = dict(health_figures(bucket.groups, bucket.parts, opened))
-    for name, group in bucket.groups.items():
-        code = bucket.parts.names.groups.get(name)
-        many = 0 if code is None else int(counted[code])
-        changed = list(change_rows(group.changes, name, END))
-        sized = {} if code is None else sizing_columns(group.sizing, bucket.parts, code, 2, 0.2)
-        found.figures[name] = (
-            changed,
-            sized,
-            health.get(name),
-            group.stops.figures,
-            many,
-            None if group.commits is None else commit_columns(group.commits, gone=code not in with_commits),
-            lag.get(name),
-            group.timeouts.figures,
-        )
 
 
 def instants_of(samples: Sequence[Sample]) -> Any:
@@ -334,6 +312,7 @@ def _step_row(one: Step, at: int) -> dict[str, Any]:
     listed = [
         {
             "member_id": member,
+            "client_id": ABOUT[member][0],
             "assigned": [
                 {"topic": topic, "partitions": [p for p in PARTITIONS if one.owners[PLACES.index((topic, p))] == number]}
                 for topic in TOPICS
@@ -344,6 +323,9 @@ def _step_row(one: Step, at: int) -> dict[str, Any]:
     alive = one.kind not in ("emptied", "deleted")
     return {
         "kind": one.kind,
+        "cause": "members",
+        "complete": True,
+        "log_ts": datetime.fromtimestamp(one.time / 1_000_000, UTC),
         "protocol": one.protocol,
         "n_members": alive and len(set(one.owners)),
         "n_static": alive and len(set(one.left)),
@@ -356,6 +338,7 @@ def _step_row(one: Step, at: int) -> dict[str, Any]:
         "left": [MEMBERS[number] for number in dict.fromkeys(one.left)],
         "joined": [MEMBERS[number] for number in dict.fromkeys(one.joined)],
         "generation": at,
+        "restarted": [],
         "recreated": ["t"] if one.recreated else [],
         "assignment": listed if alive else [],
     }

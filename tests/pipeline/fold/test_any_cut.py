@@ -56,7 +56,7 @@ def test_a_stop_waits_for_the_sample_that_shows_the_time_without_samples() -> No
     events: list[Event] = [*sampled, *commits, step(1, 0), *(step(time, 1) for time in range(11, 19, 2))]
     history = History(tuple(sorted(events, key=lambda one: one.time)), None, None)
     whole, cut = folded(history), folded(history, range(1, len(events)), updates=True)
-    stops = whole.figures["g"][3]
+    stops = whole.figures["g"]
     assert (stops["stopped_partition_seconds"], stops["stopped_unsampled_seconds"]) == (0, 4 * 7)
     assert cut.figures == whole.figures
 
@@ -72,7 +72,7 @@ def test_a_member_that_polled_too_late_is_counted_once_wherever_the_log_is_cut(p
     following = [step(11, 1, joined=(back,)), *(step(time, 1) for time in range(12, 18))]
     history = History((*first, Commit(10_000, "g", 0, 2, None), *following), None, None)
     whole, cut = folded(history), folded(history, range(1, len(history.events)), saved=True)
-    assert whole.figures["g"][-1]["poll_kicks"] == 1
+    assert whole.figures["g"]["poll_kicks"] == 1
     assert cut.figures == whole.figures
     sampled = replace(history, events=(Sample(0, (1,) * 4), *history.events, Sample(30_000, (9,) * 4)))
     cut = folded(sampled, range(1, len(sampled.events)), updates=True)
@@ -89,7 +89,7 @@ def test_a_change_has_the_stops_and_the_lag_of_both_its_sides_wherever_the_log_i
         events.append(Sample(at + 300_000, (number + 7,) * 4))
     history = History(tuple(sorted(events, key=lambda one: one.time)), None, None)
     whole, cut = folded(history), folded(history, range(1, len(events), 7), saved=True)
-    ((row,), *_) = whole.figures["g"]
+    (row,) = whole.changes
     figures = ("rebalances", "stopped_seconds", "samples", "lag_mean", "lag_peak")
     assert [[row[side][name] for name in figures] for side in ("before", "after")] == [
         [5, 12.8, 5, 19.2, 24],
@@ -98,7 +98,8 @@ def test_a_change_has_the_stops_and_the_lag_of_both_its_sides_wherever_the_log_i
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("counterpoise.pipeline.fold.lag._ROWS", 3)
         sliced = folded(history)
-    assert (cut.figures, sliced.figures) == (whole.figures, whole.figures)
+    assert (cut.changes, cut.figures) == (whole.changes, whole.figures)
+    assert (sliced.changes, sliced.figures) == (whole.changes, whole.figures)
 
 
 def test_steps_of_one_millisecond_are_two_steps() -> None:

@@ -53,11 +53,11 @@ def test_any_cut_of_the_log_gives_the_same_tables(
     assert folded >= chunks
 
 
-@pytest.mark.parametrize(("name", "rows"), [("kip848", 7), ("kicked", 15), ("scaled", 120)])
+@pytest.mark.parametrize(("name", "rows"), [("kip848", 1), ("kicked", 15), ("scaled", 120)])
 def test_any_cut_of_the_log_of_a_recorded_kip_848_group_gives_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int
 ) -> None:
-    """A cut after every few records."""
+    """A cut after every record of the smallest recording, and every few of the others; none between two records of one time."""
     folder = RECORDED / name
     records = pq.read_table(folder / RECORDS).sort_by([("timestamp", "ascending"), ("offset", "ascending")])
     pq.write_table(records, tmp_path / RECORDS)
@@ -65,7 +65,7 @@ def test_any_cut_of_the_log_of_a_recorded_kip_848_group_gives_the_same_tables(
     audited_in_process(files, tmp_path / "whole", monkeypatch)
     folded = audited_in_process(files, tmp_path / "cut", monkeypatch, rows=rows, chunk=0, saved=True)
     assert differences(summed_up(tmp_path / "cut"), summed_up(tmp_path / "whole")) == []
-    assert folded > 40
+    assert folded > (130 if rows == 1 else 40)
 
 
 def test_no_group_waits_for_garbage_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

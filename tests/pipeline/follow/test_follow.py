@@ -23,7 +23,7 @@ from counterpoise.pipeline.follow import follower, openmetrics
 from counterpoise.pipeline.follow.follower import STALE_S, Follow, cause_of
 from counterpoise.pipeline.follow.gauges import Gauges
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.session import configured
+from counterpoise.pipeline.session import configured, running_tasks
 from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.tables.manifest import load_manifest
 from counterpoise.pipeline.tables.transaction import TableTransaction
@@ -188,6 +188,27 @@ def test_whatever_an_update_raises_if_the_jvm_has_ended_the_exit_code_is_3(
     with pytest.raises(SourceError, match=r"failed \(s\.rebalances: Answer from Java side is empty\); start again") as raised:
         Follow(spark, {"default": SHOP}, tmp_path / "out").run()
     assert exit_code_of(raised.value) == 3
+
+
+def test_stop_cancels_a_running_update(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job would take ten minutes."""
+    raised: list[Exception] = []
+
+    def endless(batches: Iterator[Any]) -> Iterator[Any]:
+        time.sleep(600)
+        yield from batches
+
+    def update(*_: object, **__: object) -> None:
+        try:
+            spark.range(1).mapInArrow(endless, "id long").collect()
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    monkeypatch.setattr("counterpoise.pipeline.follow.follower.audit", update)
+    with running(Follow(spark, {"default": SHOP}, tmp_path / "out")):
+        wait(lambda: running_tasks()[2] > 0)
+    assert len(raised) == 1
 
 
 def test_the_end_of_the_jvm_is_noticed_even_if_an_idle_update_uses_up_the_trigger(

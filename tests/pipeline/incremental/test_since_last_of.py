@@ -99,6 +99,21 @@ def test_updates_give_the_tables_of_one_audit(spark: SparkSession, tmp_path: Pat
     assert kept == [True, way != "sampled late", way == "unsampled"]
 
 
+def test_repeats_of_records_that_an_earlier_update_has_read_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """A second file has records of the first update again, beside those of the second."""
+    out = tmp_path / "out"
+    audit(spark, grown(tmp_path / "capture", 0.4, "plain"), out, strategies=STRATEGIES, since_last=True)
+    source = grown(tmp_path / "capture", 0.7, "plain")
+    whole = audit(spark, source, tmp_path / "whole", strategies=STRATEGIES)
+    records = pq.read_table(source["default"] / RECORDS / "part-0.parquet")
+    early = pc.less(records["timestamp"], pa.scalar(moment_at(0.3), records["timestamp"].type))
+    pq.write_table(records.filter(early), source["default"] / RECORDS / "part-1.parquet")
+    made = audit(spark, source, out, strategies=STRATEGIES, since_last=True)
+    assert made.summary["records"] == whole.summary["records"]
+    assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole.out, name)] == []
+    assert rows_by_number(out, "offset_commits", 1), "everything was read again"
+
+
 def test_from_and_to_an_object_store_with_hashed_names(
     spark: SparkSession, tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,14 @@ from counterpoise.pipeline.capture.columns import ARROW, ENDS_FILE
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
+from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source import capture
 from counterpoise.pipeline.source.capture import CaptureFiles, read_capture
 from counterpoise.pipeline.source.checks import parquet_files
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, utc_micros
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import join, write_bytes
+from tests.pipeline.incremental.pieces import comparable_rows
 from tests.pipeline.rows import commit_batch, errors_in, generation_rows
 from tests.s3_server import upload
 
@@ -387,9 +391,53 @@ def test_a_record_that_is_there_twice_is_refused_in_whichever_log_partition_and_
     pq.write_table(pa.concat_tables([mixed, last]), tmp_path / "mixed.parquet")
     source = tmp_path / "mixed.parquet" if way == "path" else spark.read.parquet(str(tmp_path / "mixed.parquet"))
     where = f"{tmp_path}/mixed.parquet" if way == "path" else "cluster default"
-    place = f"log partition {last['partition'][0]} are there more than once, the first at offset {last['offset'][0]}"
-    with pytest.raises(CaptureError, match=f"^{where}: 1 records of {place}; drop the repeats"):
+    place = f"the first at offset {last['offset'][0]} of log partition {last['partition'][0]}"
+    with pytest.raises(CaptureError, match=f"^{where}: records there more than once: 1, {place}; drop the repeats"):
         audit(spark, source, tmp_path / "out", strategies=["sticky"])
+
+
+SINCE, UNTIL = datetime(2026, 11, 21, 4, 6, tzinfo=UTC), datetime(2026, 11, 21, 4, 9, tzinfo=UTC)
+WINDOW = AuditScope(since=SINCE, until=UNTIL)
+
+
+def after_a_clock_fell(shop: Path) -> pa.Table:
+    """Log partitions 0 and 4; of the first one a record among those in `WINDOW` has a time before it."""
+    records = pq.read_table(shop / "consumer_offsets.parquet", columns=list(RAW_TYPES))
+    records = records.filter(pc.is_in(records["partition"], pa.array([0, 4], pa.int32())))
+    (offset,) = at_time(records.filter(pc.is_valid(records["value"])), 0, SINCE + timedelta(minutes=1))["offset"].to_pylist()
+    fell = pc.and_(pc.equal(records["partition"], 0), pc.equal(records["offset"], offset))
+    stamps = pc.if_else(fell, pa.scalar(SINCE - timedelta(seconds=1), _UTC_US), records["timestamp"])
+    return records.set_column(records.schema.get_field_index("timestamp"), "timestamp", stamps)
+
+
+def at_time(records: pa.Table, partition: int, time: datetime) -> pa.Table:
+    """The first record of a log partition from a time on."""
+    later = pc.greater_equal(records["timestamp"], pa.scalar(time, _UTC_US))
+    return records.filter(pc.and_(pc.equal(records["partition"], partition), later)).slice(0, 1)
+
+
+def test_a_record_that_is_there_twice_is_refused_if_the_clock_of_another_log_partition_fell(
+    spark: SparkSession, tmp_path: Path, shop: Path
+) -> None:
+    records = after_a_clock_fell(shop)
+    twice, outside = at_time(records, 4, SINCE), at_time(records, 4, UNTIL + timedelta(minutes=1))
+    pq.write_table(pa.concat_tables([records, twice, outside]), tmp_path / "c.parquet")
+    with pytest.raises(CaptureError, match=f"more than once: 1, the first at offset {twice['offset'][0]} of log partition 4;"):
+        audit(spark, tmp_path / "c.parquet", tmp_path / "out", strategies=["sticky"], scope=WINDOW)
+
+
+def test_records_that_are_there_twice_outside_the_window_change_nothing(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+    records = after_a_clock_fell(shop)
+    before, after = SINCE - timedelta(minutes=2), UNTIL + timedelta(minutes=1)
+    twice = pa.concat_tables(at_time(records, partition, time) for partition in (0, 4) for time in (before, after))
+    assert len(twice) == 4
+    made = []
+    for number, rows in enumerate((records, pa.concat_tables([records, twice]))):
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+        made.append(audit(spark, tmp_path / f"{number}.parquet", tmp_path / f"{number}", strategies=["sticky"], scope=WINDOW))
+    one, other = made
+    assert one.summary["records"] == other.summary["records"]
+    assert [name for name in TABLES if comparable_rows(one.out, name) != comparable_rows(other.out, name)] == []
 
 
 def test_a_first_sample_that_comes_while_a_capture_is_read_is_for_the_next_reader(

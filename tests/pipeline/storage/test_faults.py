@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pytest
@@ -36,8 +38,11 @@ from tests.pipeline.tables.test_transaction import shown, written
 
 KINDS: list[Kind] = ["busy", "slow", "request lost", "answer lost"]
 REFUSED = "out: another audit is writing there"
-WRITES = ["-000000$", "PUT .*/part-", "-000001$", "PUT .*/manifest-", "PUT .*/summary", "DELETE .*/part-", "DELETE .*/manifest-"]
-"""The requests of a transaction that change the store: its lock, the lock again, table files, manifests, the summary."""
+WRITES = [
+    *(("-000000$", 0), ("PUT .*/manifest-", 0), ("PUT .*/part-", 0), ("-000001$", 0), ("PUT .*/manifest-", 1), ("-000002$", 0)),
+    *(("PUT .*/summary", 0), ("DELETE .*/part-", 0), ("DELETE .*/manifest-", 0)),
+]
+"""The requests of a transaction that change the store, and how many like it come first: its lock, manifests, table files."""
 TABLE = pa.table({"n": list(range(50_000))})
 
 
@@ -156,8 +161,8 @@ def test_an_answer_lost_at_any_step_of_a_transaction_leaves_it_whole_and_the_nex
     """The request took effect, its writer fails. Readers find what was before or what is after, never a file that is gone."""
     out = join(place, "out")
     change(out, 0)
-    for step, request in enumerate(WRITES, 1):
-        store.faults = [Fault("answer lost", request, 1)]
+    for step, (request, skip) in enumerate(WRITES, 1):
+        store.faults = [Fault("answer lost", request, 1, skip)]
         with pytest.raises((StorageError, OSError)):
             change(out, step)
         store.faults = []
@@ -176,9 +181,40 @@ def change(out: str, number: int | None) -> None:
     """A transaction that replaces the only row by this one; None: by which the last one is completed."""
     with (work := TableTransaction(out)).open():
         if number is not None:
-            work.publish(
-                written(work, number), work.manifest.below("tables"), {"summary.json": json.dumps({"n": number}).encode()}
-            )
+            publish(work, number)
+
+
+def publish(work: TableTransaction, number: int, first: Callable[[], None] = lambda: None) -> None:
+    first()
+    work.publish(written(work, number), work.manifest.below("tables"), {"summary.json": json.dumps({"n": number}).encode()})
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_manifest_that_arrives_after_its_writer_lost_the_lock_changes_nothing(
+    place: str, store: FaultyStore, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    """It is on its way while another writer begins, and arrives before or after that of the other one."""
+    out = join(place, "out")
+    change(out, 0)
+    late, other = TableTransaction(out), TableTransaction(out)
+    with ExitStack() as stack:
+
+        def take_over() -> None:
+            monkeypatch.setattr(writer_lock, "DEAD_S", -3600.0)  # as if an hour had passed
+            stack.enter_context(other.open())
+            if not before:
+                publish(other, 2)
+
+        store.slowly = take_over
+        with pytest.raises(CaptureError, match="this one did not renew its lock for a minute"), late.open():
+            publish(late, 1, lambda: store.faults.append(Fault("slow", "PUT .*/manifest-", 1)))
+        if before:
+            assert shown(out) == ([0], 0)
+            publish(other, 2)
+    assert shown(out) == ([2], 2)
+    manifest = load_manifest(out)
+    assert manifest is not None
+    assert {name.removeprefix(f"{out}/") for name in list_files(join(out, "tables"))} == manifest.files
 
 
 @pytest.mark.usefixtures("impatient")

@@ -98,7 +98,7 @@ def test_what_is_published_is_seen_at_once_and_what_goes_is_gone(out: str) -> No
     assert shown(out) == ([1, 3, 4, 5], 2)
     assert read_bytes(join(out, "summary.json")) == b'{"n": 2}'
     assert len(list_files(join(out, "tables"))) == 4
-    assert manifests.manifest_numbers(out) == [1, 2]
+    assert manifests.manifest_numbers(out) == ([1, 2] if is_local(out) else [3, 4])
     assert not any(".new-" in file for file in list_files(out))
 
 
@@ -156,7 +156,7 @@ def test_an_interrupt_that_comes_while_the_manifest_is_put_deletes_nothing_that_
 
     def interrupted(place: str, content: bytes) -> None:
         write_bytes(place, content)
-        if "manifest-0000000002" in place:
+        if f"manifest-{2 if is_local(out) else 4:010d}" in place:
             raise KeyboardInterrupt
 
     with (work := TableTransaction(out)).open():

@@ -53,7 +53,7 @@ class Poller(Recording):
                 if not follow or self._stop.wait(max(0.0, due - time.monotonic())):
                     break
             self._write(patient=False)
-            self._compact()
+            self._merge_and_drop()
             self._folder.update_about(hidden=self.status.hidden, **self._polled())
         return self.status
 
@@ -110,7 +110,7 @@ class Poller(Recording):
     def _sample(self) -> None:
         try:
             self._add_sample(sample(self._cluster))
-            self._compact()
+            self._merge_and_drop()
         except SourceError as error:
             self.status.trouble = str(error)
         except CANNOT_WRITE as error:

@@ -80,7 +80,7 @@ class Recorder(Recording):
                 if sampler is not None:
                     sampler.stop()
             self._write(patient=False)
-            self._compact()
+            self._merge_and_drop()
             self._count_missing()
             self._folder.update_about(sampled_at=max(self._folder.about["sampled_at"], self._sampled_at(first.at)))
             self._report(self.status)
@@ -252,7 +252,7 @@ class Recorder(Recording):
                 consumer.incremental_assign([TopicPartition(*partition, 0)])
             try:
                 self._add_sample(taken)
-                self._compact()
+                self._merge_and_drop()
                 self._count_missing()
             except CANNOT_WRITE as error:
                 self.status.trouble = f"cannot write ({reason_of(error)})"

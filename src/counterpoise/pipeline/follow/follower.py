@@ -28,7 +28,6 @@ STALE_S = 600.0
 """Seconds after which an update that has not ended is trouble; the first update of a start may take longer."""
 _SIGTERM_S = 1.0
 """Seconds that an update which failed waits for `stop`: SIGTERM goes to all processes, and may end a Python worker first."""
-_JOBS = "counterpoise-follow"
 _ERROR = re.compile(r"(?!java\.|org\.|py4j\.|pyspark\.)[\w.]+(Error|Exception)\b")
 """The last line of a Python traceback, if its error is not of Java or Spark."""
 
@@ -120,7 +119,6 @@ class Follow:
 
     def _work(self) -> None:
         try:
-            self._spark.addTag(_JOBS)
             self._updates()
         except Exception as error:  # noqa: BLE001 - raised by `run`, in the thread that waits
             if self._stopped.wait(_SIGTERM_S):
@@ -164,7 +162,7 @@ class Follow:
     def _cancel(self) -> None:
         self.status.doing = "stopping"
         try:
-            self._spark.interruptTag(_JOBS)
+            self._spark.interruptAll()  # the session has no other jobs; tags are per thread
         except Exception:  # noqa: BLE001 - without a JVM there is no job
             self._stopped.set()
 

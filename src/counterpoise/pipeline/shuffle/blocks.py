@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 BLOCKS = "bucket int, first_time long, kind int, payload binary"
-"""Sorted by the first three columns, the blocks of a bucket are in log order: the state, then cut by cut."""
+"""Sorted by the first three columns, the blocks of a bucket are in log order: the state, then flush by flush."""
 _SCHEMA = pa.schema([("bucket", pa.int32()), ("first_time", pa.int64()), ("kind", pa.int32()), ("payload", pa.binary())])
 STATE, RECORDS, COMMITS = range(3)
 MANIFEST = -1
@@ -44,7 +44,7 @@ class Block:
     """One row of the shuffle."""
 
     bucket: int  # The number of the bucket over all clusters: the cluster's first bucket plus that of the group
-    first_time: int  # The earliest time in the cut of the scan task, in microseconds. A state has the lowest number.
+    first_time: int  # The earliest time in the flush of the scan task, in microseconds. A state has the lowest number.
     kind: int  # `STATE`, `RECORDS` or `COMMITS`
     payload: bytes  # A state, or an Arrow IPC stream
 

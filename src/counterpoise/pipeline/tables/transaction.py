@@ -104,14 +104,20 @@ class TableTransaction:
     def open(self) -> Iterator[None]:
         """Within the context, be the only writer. A transaction of a killed writer is completed if published, else deleted.
 
-        Raises `CaptureError` if another writer has it, or the folder cannot be written.
+        On an object store the valid manifest is put again first, under another number. Raises `CaptureError` if another writer
+        has the folder, or it cannot be written.
         """
         with self.lock.held():
             manifest = load_manifest(self.out)
             if manifest is None:
                 # Put first, to distinguish files of a failed first run from those of an earlier version.
                 manifest = Manifest(self.out, 0, self._files_of_earlier_version())
-                write_bytes(manifest.place, manifest.to_bytes())
+                self._put(manifest)
+            elif not is_local(self.out):
+                # A PUT of a writer that lost the lock may arrive later: its number, the next one, must not be the highest then.
+                manifest = replace(manifest, number=manifest.number + 2)
+                self._put(manifest)
+                self.lock.check()
             self.manifest, self._unanswered = manifest, False
             self._write_small_files()
             existing = self._delete_unnamed(_OURS)
@@ -139,7 +145,7 @@ class TableTransaction:
         unchanged.
 
         One request per file that is deleted or renamed, and per small file; one for the manifest, which holds all names. Raises
-        `CaptureError` if another writer took over; then nothing has changed.
+        `CaptureError` if another writer took over; then this change is lost, or that writer continues from it.
         """
         old = self.manifest
         dropped = {self.name_of(uri) for uri in removed}
@@ -156,15 +162,20 @@ class TableTransaction:
             if uri != final:
                 move(uri, final)
         self._unanswered = True  # Until the request has returned: it may fail, or be interrupted, after it took effect.
-        write_bytes(new.place, new.to_bytes())
+        self._put(new)
+        self.lock.check()  # The request may have lasted longer than the lock: then the files to delete may be the new owner's.
         self.manifest, self._unanswered = new, False
         for name, text in small_files.items():
             write_bytes(join(self.out, name), text)
         for name in sorted(dropped):
             self._delete(self.place_of(name))
-        for number in manifest_numbers(self.out)[:-2]:  # A reader may have listed the last but one.
-            delete(replace(new, number=number).place)
         return new
+
+    def _put(self, manifest: Manifest) -> None:
+        """Put a manifest, and delete old ones."""
+        write_bytes(manifest.place, manifest.to_bytes())
+        for number in manifest_numbers(self.out)[:-2]:  # A reader may have listed the last but one.
+            delete(replace(manifest, number=number).place)
 
     def _delete_unnamed(self, pattern: re.Pattern[str]) -> set[str]:
         """Delete files that match and are not in the manifest, and those that it removed; returns the names of all files."""
