@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise.errors import OptionError
+from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline import audit as auditing
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
@@ -99,7 +99,9 @@ def test_updates_give_the_tables_of_one_audit(spark: SparkSession, tmp_path: Pat
     assert kept == [True, way != "sampled late", way == "unsampled"]
 
 
-def test_repeats_of_records_that_an_earlier_update_has_read_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_repeats_of_records_that_an_earlier_update_has_read_change_nothing_until_all_is_read_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """A second file has records of the first update again, beside those of the second."""
     out = tmp_path / "out"
     audit(spark, grown(tmp_path / "capture", 0.4, "plain"), out, strategies=STRATEGIES, since_last=True)
@@ -112,6 +114,11 @@ def test_repeats_of_records_that_an_earlier_update_has_read_change_nothing(spark
     assert made.summary["records"] == whole.summary["records"]
     assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole.out, name)] == []
     assert rows_by_number(out, "offset_commits", 1), "everything was read again"
+    shutil.copy(source["default"] / RECORDS / "part-1.parquet", tmp_path)
+    source = grown(tmp_path / "capture", 2.0, "plain")
+    shutil.copy(tmp_path / "part-1.parquet", source["default"] / RECORDS)
+    with pytest.raises(CaptureError, match="records there more than once"):  # a topic was made anew: all is read again
+        audit(spark, source, out, strategies=STRATEGIES, since_last=True)
 
 
 def test_from_and_to_an_object_store_with_hashed_names(
