@@ -33,6 +33,9 @@ JAVA_ASSIGNORS = {
 }
 _NO_COORDINATOR = re.compile(r"GroupCoordinator: Timed out 0 in-flight, 0 retry-queued, [1-9]")
 """What librdkafka prints if a request has waited a minute for a connection to the coordinator."""
+_NO_SESSION = re.compile(r"%4\|([\d.]+)\|SESSTMOUT\|.*\(broker -1,")
+"""What it prints, with the time, if its session ends while it knows no coordinator."""
+_REJOINS_S = 30.0
 LIBRDKAFKA_ASSIGNORS = {
     "CooperativeStickyAssignor": "cooperative-sticky",
     "RangeAssignor": "range",
@@ -135,15 +138,22 @@ class Fleet:
     def replace_stuck(self) -> None:
         """Kill and start again librdkafka members that do not find the coordinator, as their operator would; each is a warning.
 
-        When a broker restarts, one member in a thousand or more hangs in a synchronous commit and never rejoins.
+        When a broker restarts, one member in a thousand or more hangs in a synchronous commit, or loses its session without a
+        coordinator (broker -1), and never rejoins.
         """
         for name in [name for name in self.processes if self.kinds[name] == "confluent"]:
             log = self.folder / f"{name}.log"
-            if _NO_COORDINATOR.search(log.read_text(errors="replace")):
+            said = log.read_text(errors="replace")
+            if _NO_COORDINATOR.search(said) or self._stays_away(name, max(map(float, _NO_SESSION.findall(said)), default=None)):
                 warnings.warn(f"a librdkafka member hangs: {name} of {self.group} was started again", stacklevel=2)
                 self.kill(name)
                 log.rename(log.with_suffix(".stuck"))
                 self._again[name]()
+
+    def _stays_away(self, name: str, lost: float | None) -> bool:
+        """Whether a member that lost its session at this time has owned nothing since, for longer than a rebalance takes."""
+        owned = any(event["time"] > (lost or 0) and event.get("partitions") for event in self.events(name))
+        return lost is not None and time.time() - lost > _REJOINS_S and not owned
 
     def pause(self, name: str) -> None:
         """Let a member sleep: its session runs out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +16,16 @@ STUCK = (
     "%4|1|REQTMOUT|a#consumer-1| [thrd:GroupCoordinator]: GroupCoordinator: Timed out 0 in-flight, 0 retry-queued, 1 out-queue"
 )
 
+LOST = "%4|{}|SESSTMOUT|a#consumer-1| [thrd:main]: Consumer group session timed out after 10010 ms (broker -1, last error was ..)"
+
 
 @pytest.mark.parametrize(
-    ("kind", "said", "replaced"), [("confluent", STUCK, True), ("confluent", "", False), ("aiokafka", STUCK, False)]
+    ("kind", "said", "replaced"),
+    [
+        *(("confluent", STUCK, True), ("confluent", "", False), ("aiokafka", STUCK, False)),
+        *(("confluent", LOST.format(time.time() - 60), True), ("confluent", LOST.format(time.time() + 600), False)),
+    ],
+    ids=["stuck", "well", "another client", "away", "just lost"],
 )
 def test_a_librdkafka_member_without_a_coordinator_is_replaced(kind: str, said: str, replaced: bool, tmp_path: Path) -> None:
     broker: Any = SimpleNamespace(bootstrap="127.0.0.1:1")

@@ -118,6 +118,8 @@ def test_a_plan_that_does_not_fit_the_topic_is_refused(broker: Broker) -> None:
     plan = share_out(config, [topic], ["a", "b"])
     admin = broker.admin()
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    while len(admin.list_topics(topic, timeout=10).topics[topic].partitions) < 3:
+        time.sleep(0.1)
     with pytest.raises(SnapshotError, match=r"'planned-misfit' has 3 partitions now, the plan gives out 2 \(the last is 1\)"):
         PlannedConsumer(config, plan, "a")
     with pytest.raises(SnapshotError, match="planned-misfit-1 is assigned more than once"):
