@@ -60,18 +60,31 @@ def test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_audit(
 
 
 def _killed(log: Path, options: list[str], rng: random.Random) -> str:
-    """Start it, kill one of its processes some seconds later, and wait until all are gone; who was hit, or `ENDED`."""
-    with started(log, *options) as process:
-        with suppress(subprocess.TimeoutExpired):
-            code = process.wait(rng.uniform(2, 8))
-            assert code == 1 or REFUSED in log.read_text(), log.read_text()
+    """Start it, kill one of its processes some seconds later, and wait until all are gone; who was hit, or `ENDED`.
+
+    It is started again while the lock of a killed writer on a store refuses it.
+    """
+    while True:
+        log.write_text("")
+        with started(log, *options) as process:
+            try:
+                code = process.wait(rng.uniform(2, 8))
+            except subprocess.TimeoutExpired:
+                return _kill_one_of(process, rng)
+        said = log.read_text()
+        if REFUSED not in said:
+            assert code == 1, said
             return ENDED
-        everyone = family(process.pid)
-        java = list(filter(is_jvm, everyone))
-        workers = [pid for pid in everyone if b"pyspark.daemon" in command_line(pid)]
-        who = rng.choice([name for name, pids in (("driver", [process.pid]), ("JVM", java), ("worker", workers)) if pids])
-        with suppress(ProcessLookupError):
-            os.kill({"driver": process.pid, "JVM": (java or [0])[0], "worker": (workers or [0])[-1]}[who], signal.SIGKILL)
-        process.wait(120)
+        time.sleep(5)
+
+
+def _kill_one_of(process: subprocess.Popen[bytes], rng: random.Random) -> str:
+    everyone = family(process.pid)
+    java = list(filter(is_jvm, everyone))
+    workers = [pid for pid in everyone if b"pyspark.daemon" in command_line(pid)]
+    who = rng.choice([name for name, pids in (("driver", [process.pid]), ("JVM", java), ("worker", workers)) if pids])
+    with suppress(ProcessLookupError):
+        os.kill({"driver": process.pid, "JVM": (java or [0])[0], "worker": (workers or [0])[-1]}[who], signal.SIGKILL)
+    process.wait(120)
     wait_for_the_end(everyone)
     return who
