@@ -21,7 +21,7 @@ A message says where, what, and what to do about it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "CaptureError",
@@ -38,6 +38,7 @@ __all__ = [
     "SubscriptionWarning",
     "UnknownStrategyError",
     "WireError",
+    "check_names",
     "some",
 ]
 
@@ -149,3 +150,9 @@ class SubscriptionWarning(UserWarning):
 
 class MissingExtraError(CounterpoiseError):
     """An optional dependency that is not installed; the message names the extra."""
+
+
+def check_names(what: str, names: object) -> None:
+    """Raise `OptionError` if `names` is one name instead of several, or cannot be iterated; the message starts with `what`."""
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise OptionError(f"{what}: expected a list of names, not {names!r}")

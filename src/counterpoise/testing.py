@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.assignors.strategy import COOPERATIVE, EVERYTHING, Assignor, Strategy
-from counterpoise.errors import OptionError
+from counterpoise.errors import OptionError, check_names
 from counterpoise.laws.check_owners import LAWS, check_owners
 from counterpoise.laws.rounds import idempotent, pure, two_rounds
 from counterpoise.laws.violation import Violation
@@ -58,8 +58,7 @@ def check_strategy(strategy: Strategy, *, laws: Iterable[str] = (), groups: int 
 
 
 def _known(laws: Iterable[str]) -> set[str]:
-    if isinstance(laws, str):
-        raise OptionError(f"laws: expected a list of names, not {laws!r}")
+    check_names("laws", laws)
     known = {*LAWS, "idempotent"} - {"withheld", "added-and-revoked"}  # these are about a round, and always checked
     if unknown := sorted(set(laws) - known):
         raise OptionError(f"laws: {unknown[0]!r} is no law of a target; there are: {', '.join(sorted(known))}")

@@ -152,8 +152,9 @@ class Fleet:
 
     def _stays_away(self, name: str, lost: float | None) -> bool:
         """Whether a member that lost its session at this time has owned nothing since, for longer than a rebalance takes."""
-        owned = any(event["time"] > (lost or 0) and event.get("partitions") for event in self.events(name))
-        return lost is not None and time.time() - lost > _REJOINS_S and not owned
+        if lost is None or time.time() - lost <= _REJOINS_S:
+            return False
+        return not any(event["time"] > lost and event.get("partitions") for event in self.events(name))
 
     def pause(self, name: str) -> None:
         """Let a member sleep: its session runs out."""

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from counterpoise.clients.member_side import pairs
-from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SourceError
+from counterpoise.errors import MissingExtraError, OptionError, SnapshotError, SourceError, check_names
 from counterpoise.extras import pip_install
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.checks import checked
@@ -78,9 +78,8 @@ def share_out(
     SourceError
         The broker does not answer, or the principal has no Describe permission on the topics.
     """
-    for name, given in (("topics", topics), ("members", members)):
-        if isinstance(given, str | bytes):
-            raise OptionError(f"{name}: expected a list of names, not {given!r}")
+    check_names("topics", topics)
+    check_names("members", members)
     wanted, before = sorted(set(topics)), {} if previous is None else _shares(previous)
     with closing(Consumer({"log_level": 0, "group.id": "counterpoise", **config})) as consumer:
         counts = {topic: _partition_count(consumer, topic, timeout_s) for topic in wanted}

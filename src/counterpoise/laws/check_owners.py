@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from counterpoise.errors import InvariantError, OptionError
+from counterpoise.errors import InvariantError, OptionError, check_names
 from counterpoise.laws.certificate import balance_violation, certify, check
 from counterpoise.laws.lag_law import count_band, lag
 from counterpoise.laws.owners import complete, valid
@@ -34,9 +34,9 @@ def chosen(laws: Iterable[str] | None) -> frozenset[str]:
 
     Raises `OptionError` if a name is no law's.
     """
-    if isinstance(laws, str) or not isinstance(laws, Iterable | None):
-        raise OptionError(f"laws: expected a list of names, not {laws!r}")
-    wanted = frozenset(DEFAULT_LAWS if laws is None else laws)
+    laws = DEFAULT_LAWS if laws is None else laws
+    check_names("laws", laws)
+    wanted = frozenset(laws)
     unknown = sorted(wanted - LAWS.keys())
     if unknown:
         raise OptionError(f"laws: {unknown[0]!r} is no law; there are: {', '.join(LAWS)}")

@@ -145,7 +145,7 @@ def lag_floor(
 
 
 def in_records(bound: Fraction, capacity: Int64) -> Fraction:
-    """A bound per capacity, rounded up to whole records if all members have the same capacity."""
+    """A bound of the lag per capacity: rounded up to whole records if all capacities are equal, otherwise unchanged."""
     step = int(capacity[0])
     even = step == int(capacity.min()) == int(capacity.max())
     return Fraction(-(-bound.numerator * step // bound.denominator), step) if even else bound

@@ -36,7 +36,7 @@ def complete(problem: Problem, owner: Int32, *, words: Words | None = None) -> l
 
 
 def check_codes(problem: Problem, owner: Int32, name: str = "owner") -> None:
-    """Check that the code of each owner is a member's or UNOWNED, whether the member subscribes or not. O(P).
+    """Check that each owner is UNOWNED or the code of a member; subscriptions do not matter. O(P).
 
     Raises `ProblemError` if `owner` is not an integer array of length P, or holds another code; the message starts with `name`.
     """

@@ -92,7 +92,7 @@ def widened(column: Int64, size: int, fill: int = 0) -> Int64:
 
 
 def pick(column: npt.NDArray[Any], rows: Int64) -> Any:
-    """The rows of a column that may be empty; any value where the row is -1."""
+    """`column[rows]`, where row -1 gives any value; the column may be empty if all rows are -1."""
     return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
 
 

@@ -112,7 +112,7 @@ def sigterm_deferred() -> Iterator[None]:
 
 
 def jvm_ended() -> bool:
-    """Whether this process started a JVM, and it has ended. A JVM of `spark-submit` or of a server counts as running."""
+    """Whether a JVM that this process started has ended; False for one that it did not start (`spark-submit`, a server)."""
     jvm = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the process has no public name
     return jvm is not None and jvm.poll() is not None
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 __all__ = ["SEVERITIES", "and_more", "duration", "grouped", "seconds", "times", "when"]
 
 SEVERITIES = ("critical", "warning", "notice")
-"""Of findings and actions, the worst first."""
+"""Severities of findings and actions, the worst first."""
 
 
 def grouped(n: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from counterpoise.assignors.registry import assignor
 from counterpoise.assignors.registry import strategies as registered
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.errors import OptionError
+from counterpoise.errors import check_names
 from counterpoise.metrics import Batch, Metrics, Query
 from counterpoise.planning.assign import planned, problem_of, protocol_of
 from counterpoise.snapshot.frozen import FrozenDict
@@ -69,8 +69,8 @@ def compare(group: Group, strategies: Iterable[str] | None = None) -> Comparison
     -----
     `min_moves` is the number of moves of the `sticky` plan: the fewest any plan of optimal balance needs.
     """
-    if isinstance(strategies, str) or not isinstance(strategies, Iterable | None):
-        raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
+    if strategies is not None:
+        check_names("strategies", strategies)
     problem = problem_of(group)
     if strategies is None:
         strategies = (name for name in registered() if group.lag is not None or name not in ("lag", "lag-sticky"))

@@ -128,7 +128,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def faults(scenario: Scenario) -> Iterator[str]:
-    """Every fault of a scenario, lazily."""
+    """Yield a sentence for each error of a scenario."""
     counts, members, events, duration = scenario.topics, scenario.members, scenario.events, scenario.duration
     yield from (f"topics.{name}: {count}; expected at least 0" for name, count in counts.items() if count < 0)
     if (total := sum(counts.values())) > _MOST_PARTITIONS:

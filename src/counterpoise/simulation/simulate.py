@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from os import PathLike, fspath
 
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.errors import OptionError, ScenarioError
+from counterpoise.errors import ScenarioError, check_names
 from counterpoise.simulation.client import Client
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.planner import OnRound
@@ -49,8 +49,7 @@ def simulate(
     -----
     Pure and exact: whole milliseconds, no randomness; the same scenario gives the same outcome.
     """
-    if isinstance(strategies, str) or not isinstance(strategies, Iterable):
-        raise OptionError(f"strategies: expected a list of names, not {strategies!r}")
+    check_names("strategies", strategies)
     known = load(fspath(scenario)) if isinstance(scenario, str | PathLike) else scenario
     if not isinstance(known, Scenario):
         raise ScenarioError(f"scenario: expected a Scenario, a file or the name of a ready one, not {type(known).__name__}")

@@ -10,7 +10,7 @@ from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.solver.classes import Classes, sum_by
 
 TABLE_CELLS = 4_000_000
-"""Up to this many cells (topic classes x members) a table beats sorting; beyond it would cost memory."""
+"""Claims are counted in a table of up to this many cells (topic classes x members); above it they are sorted, to save memory."""
 
 __all__ = ["TABLE_CELLS", "Claims", "claims_of", "no_claims", "valid_claims"]
 

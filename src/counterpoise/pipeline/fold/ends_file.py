@@ -49,7 +49,7 @@ class EndsFile:
     life_number: Int64
     instants: Int64  # Times of samples, ascending
     conflicting: Int64  # Times at which a log has several samples with different ends, one entry per log; the largest end counts
-    copy: str = field(default="", kw_only=True)  # Where `share` uploads the file; default: to the folder of the index
+    upload_to: str = field(default="", kw_only=True)  # Where `share` uploads the file of samples; empty: beside the index
 
     @classmethod
     def empty(cls) -> EndsFile:
@@ -104,7 +104,7 @@ class EndsFile:
         """Write the index for tasks, and upload the samples if `folder` is in an object store. Returns the path."""
         name, shared = f"ends-{uuid4().hex}", self
         if self.file and not is_local(folder):
-            shared = replace(self, file=self.copy or join(folder, f"{name}.bin"))
+            shared = replace(self, file=self.upload_to or join(folder, f"{name}.bin"))
             with Path(self.file).open("rb") as samples:
                 upload(shared.file, samples)
         place = join(folder, f"{name}.json")

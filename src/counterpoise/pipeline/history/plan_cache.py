@@ -20,7 +20,7 @@ _READ = tuple(sorted(EVERYTHING))
 
 
 class PlanCache:
-    """An LRU cache of plans for all groups of a worker, and a batch of plans of several generations to measure at once.
+    """An LRU cache of plans, for all groups of a worker. `unmeasured` is a batch of plans that are measured together.
 
     A key has all input that the strategy reads (see `Strategy.reads`), so a cached plan equals the one that it would compute.
     Keys and plans have at most `most_bytes`; the least recently used plan is evicted. A plan that takes more than `most_bytes` /

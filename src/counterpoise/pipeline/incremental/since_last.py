@@ -73,12 +73,13 @@ class Update:
         """
         last, work, source = self._last[name], self._transaction, self._captures[name]
         before = None if last.ends is None else EndsFile.load(work.place_of(last.ends), work.place_of(last.samples))
-        new_file = work.new_files.state_file("ends", "bin") if is_local(work.state) else str(scratch / f"ends-{uuid4().hex}.bin")
+        place, local = work.new_files.state_file("ends", "bin"), is_local(work.state)
+        new_file = place if local else str(scratch / f"ends-{uuid4().hex}.bin")
         now = self.clusters[name].files
         changed = (file for file in source.files.records if last.files.get(file) != now[file])
         ends = samples_of(source.files, new_file, self._scope.window, before, last.watermark)
-        if ends.file and not is_local(work.state):
-            ends = replace(ends, copy=work.new_files.state_file("ends", "bin"))
+        if ends.file and not local:
+            ends = replace(ends, upload_to=place)
         return ClusterInput(tuple(changed), ends, last)
 
     def add_scanned(self, engine: Engine) -> None:
@@ -152,7 +153,7 @@ class Update:
 
     def _save_samples(self, now: ClusterState, ends: EndsFile) -> list[str]:
         """Save samples up to the watermark; the next audit reads the others again, because more may come between them."""
-        about, file = self._transaction.new_files.state_file("ends", "json"), ends.copy or ends.file
+        about, file = self._transaction.new_files.state_file("ends", "json"), ends.upload_to or ends.file
         replace(ends.up_to(now.watermark or 0), file="").save(about)
         now.ends, now.samples = self._transaction.name_of(about), self._transaction.name_of(file)
         return [about, file]

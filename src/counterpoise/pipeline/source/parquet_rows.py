@@ -116,7 +116,7 @@ def time_span(group: Any, name: str) -> tuple[int, int] | None:
 
 
 def first_time(spans: Iterable[tuple[int, int] | None]) -> int | None:
-    """The first time of row groups with these `time_span`s; None: one of them is unknown, or there are none."""
+    """The earliest time of row groups, by their `time_span`s; None: a span is unknown, or there are none."""
     listed = list(spans)
     known = [span[0] for span in listed if span is not None]
     return min(known, default=None) if len(known) == len(listed) else None

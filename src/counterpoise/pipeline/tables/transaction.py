@@ -172,7 +172,7 @@ class TableTransaction:
         return new
 
     def _put(self, manifest: Manifest) -> None:
-        """Put a manifest, and delete old ones."""
+        """Put a manifest, and delete all but the last two."""
         write_bytes(manifest.place, manifest.to_bytes())
         for number in manifest_numbers(self.out)[:-2]:  # A reader may have listed the last but one.
             delete(replace(manifest, number=number).place)

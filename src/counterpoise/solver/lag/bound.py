@@ -14,9 +14,9 @@ from counterpoise.solver.lag.state import LagGroup
 _CELLS = 10**8
 """Steps for comparing topic classes pairwise. If it takes more, only the set of all topics is compared."""
 _CLASSES_COMPLETED = 8
-"""The number of topic classes, largest heaviest partition first, for which `_completed` adds what else its owner must take."""
+"""`_completion_bound` looks at this many topic classes, those with the heaviest partitions first."""
 _LIGHTEST_PER_COUNT = 4
-"""`_completed` reads the `_LIGHTEST_PER_COUNT` * max(counts) + 16 lightest partitions."""
+"""`_completion_bound` reads the `_LIGHTEST_PER_COUNT` * max(counts) + 16 lightest partitions."""
 
 Bools = npt.NDArray[np.bool_]
 Ratio = tuple[int, int]
@@ -54,7 +54,7 @@ def lower_bound(
     for number, lag in heaviest.items():
         bound = _larger(bound, (lag, strongest[number]))
     if counts is not None and alike:
-        bound = _larger(bound, (_completed(group, may, heaviest, counts), strong[0]))
+        bound = _larger(bound, (_completion_bound(group, may, heaviest, counts), strong[0]))
     return Fraction(*bound)
 
 
@@ -88,7 +88,7 @@ def _heaviest(falling: list[int], strong: list[int]) -> Ratio:
     return _larger(bound, (crowd, strong[0]))
 
 
-def _completed(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: list[int]) -> int:
+def _completion_bound(group: LagGroup, may: Bools, heaviest: dict[int, int], counts: list[int]) -> int:
     """The least that the owner of some heavy partition bears once its count is complete."""
     known = set(counts)
     others = [max(count - 1 - (count - 1 in known), 0) for count in counts]  # in any balanced plan, besides that one

@@ -270,7 +270,7 @@ class LagSearch:
         return None
 
     def _second_round(self, claims: list[int], limit: list[int], effort: Effort) -> PlanState:
-        """`_completed`; its steps, and those to index a plan (`PlanState.index`), come from `effort`."""
+        """`_completed` for the claims of a second round; `effort` pays for its steps and for `PlanState.index`."""
         state = self._completed(claims, limit)
         effort.left -= self._share - state.effort.left + self.problem.n_partitions // 2 + 1
         return state
