@@ -394,6 +394,21 @@ def test_what_nobody_expected_is_one_line_and_never_exit_code_1(
         assert "--debug" not in shown.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize("package", ["numpy", "click"])
+def test_a_package_that_cannot_be_imported_is_one_clear_line(package: str) -> None:
+    """A damaged installation: Python refuses the package. `--debug` shows where a package of the core was needed."""
+    script = f"import sys; sys.modules[{package!r}] = None; from counterpoise.cli import main; main()"
+
+    def ended(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", script, *words], check=False, capture_output=True, text=True, timeout=60)
+
+    shown, debugged = ended("strategies"), ended("--debug", "strategies")
+    words = "a package cannot be imported: " if package == "numpy" else "the command line needs click and rich: "
+    assert (shown.returncode, shown.stdout, shown.stderr.count("\n")) == (2, "", 1)
+    assert shown.stderr.startswith(f"counterpoise: {words}")
+    assert ("Traceback" in debugged.stderr) == (package == "numpy")
+
+
 def test_a_group_leader_answers_each_line_before_the_next_one_is_written() -> None:
     """A process beside it writes a request, and waits for the answer with its end still open."""
     request = {"strategy": "range", "topics": {"t": 2}, "members": [{"id": "a", "metadata": "000000000001000174ffffffff"}]}
