@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import ConsumerGroupState
+
 from tests.clients.fleet import Fleet
 from tests.kafka_broker import Broker
 
@@ -23,7 +25,7 @@ class LiveGroup:
 
     def __init__(self, broker: Broker, folder: Path, topic: str, group: str, seed: int) -> None:
         folder.mkdir()
-        self.group = group
+        self.group, self._broker = group, broker
         self._fleet = Fleet(broker, folder, group)
         self._topic, self._rng = topic, random.Random(seed)
         self._done = threading.Event()
@@ -32,12 +34,17 @@ class LiveGroup:
         self._thread.start()
 
     def stop(self) -> None:
-        """End all members in good order; raises what went wrong."""
+        """End all members in good order, until the broker has written that the group is empty; raises what went wrong."""
         self._done.set()
         self._thread.join(300)
         assert not self._thread.is_alive()
         if self._failed:
             raise self._failed.pop()
+        admin, deadline = self._broker.admin(), time.monotonic() + 60
+        # A rebalance that has begun may wait for a member that has left meanwhile.
+        while admin.describe_consumer_groups([self.group])[self.group].result(30).state != ConsumerGroupState.EMPTY:
+            assert time.monotonic() < deadline, "the group is not empty"
+            time.sleep(0.1)
 
     def wait(self, generations: int, within_s: float = 180.0) -> None:
         """Until both kinds of members have been given something in so many generations."""
