@@ -95,7 +95,7 @@ def test_cleaned_claims_are_those_of_members_that_subscribe(problem: Problem) ->
 @pytest.mark.parametrize("dense_cells", [50_000_000, 0], ids=["dense table", "sparse look-up"])
 def test_members_that_subscribe_keep_their_claims(dense_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every member claims one partition of every topic."""
-    monkeypatch.setattr("counterpoise.model.claims.DENSE_CELLS", dense_cells)
+    monkeypatch.setattr("counterpoise.model.problem.DENSE_CELLS", dense_cells)
     rng = np.random.default_rng(7)
     table = rng.random((6, 9)) < 0.4
     start = np.concatenate(([0], np.cumsum(table.sum(axis=1))))

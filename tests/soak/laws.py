@@ -32,7 +32,7 @@ OPTIMAL = ("sticky", "cooperative-sticky", "constrained-cooperative-sticky")
 LAWS = {**dict.fromkeys(("range", "roundrobin", "lag"), ("valid", "complete")), "fair": ("valid", "complete", "balanced")}
 """What `verify` is asked of strategies that promise less than it asks by default."""
 FIELDS = ("topic_start", "subscriber_start", "subscriber", "previous_owner", "holder", "capacity", "static_rank", "lag")
-TABLES = ("model.assemble.DENSE_CELLS", "model.claims.DENSE_CELLS", "solver.claims.TABLE_CELLS")
+TABLES = ("model.assemble.DENSE_CELLS", "model.problem.DENSE_CELLS", "solver.claims.TABLE_CELLS")
 PURE = (
     "solver.engine.prepare",  # and the plans of what it returns
     *("laws.check_owners.certify", "planning.assign.certify"),

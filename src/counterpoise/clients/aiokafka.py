@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.clients import constructors
-from counterpoise.clients.aiokafka_leader import lead_beside_loop
+from counterpoise.clients.aiokafka_leader import CollectingAssignor, lead_beside_loop
 from counterpoise.clients.calling_host import Needed, calling_object, calling_variable, check_host
-from counterpoise.clients.host_assignor import HostAssignor, PerConsumer
 from counterpoise.errors import MissingExtraError
 from counterpoise.extras import pip_install
 
@@ -25,7 +24,6 @@ except ImportError as error:
     raise MissingExtraError(f"these assignors need aiokafka ({error}): {pip_install('aiokafka')}") from error
 
 if TYPE_CHECKING:
-    from counterpoise.clients.leader_side import GroupToLead
     from counterpoise.snapshot.joined import JoinMember
 
 __all__ = [
@@ -39,13 +37,10 @@ __all__ = [
 ]
 
 
-class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
+class _AioKafkaAssignor(CollectingAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
     """What all assignors for aiokafka share."""
 
     name, host, hands_out_generation = "abstract", "aiokafka", True
-    collecting = False
-    collected: GroupToLead | None = None
-    """See `aiokafka_leader`."""
 
     @classmethod
     def _check_host(cls) -> None:
@@ -59,14 +54,6 @@ class _AioKafkaAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ignor
             Needed(CoordinatorGroupRebalance, "perform_group_join", ("self", "metadata")),
         ]
         check_host(f"aiokafka {aiokafka.__version__}", "aiokafka 0.12 to 0.14", needed)
-
-    @PerConsumer
-    def assign(self, cluster: Any, members: Any) -> dict[str, bytes]:
-        """As for `HostAssignor`; only collects what is needed to plan while `aiokafka_leader` asks for it."""
-        if self.collecting:
-            self.collected = self._to_lead(cluster, members)
-            return {}
-        return super().assign(cluster, members)  # type: ignore[no-any-return]
 
     @classmethod
     def _coordinator(cls) -> Any:

@@ -14,12 +14,13 @@ from contextvars import copy_context
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from counterpoise.clients.host_assignor import HostAssignor, PerConsumer
+
 if TYPE_CHECKING:
-    from counterpoise.clients.aiokafka import _AioKafkaAssignor
     from counterpoise.clients.leader_side import GroupToLead
     from counterpoise.planning.lead import Lead
 
-__all__ = ["lead_beside_loop"]
+__all__ = ["CollectingAssignor", "lead_beside_loop"]
 
 T = TypeVar("T")
 
@@ -27,7 +28,22 @@ _MOST_PLANS = 3
 """A leader plans at most this often in one rebalance. Partitions created after the last plan have no owner until the next one."""
 
 
-def lead_beside_loop(coordinator: Any, assignor: _AioKafkaAssignor) -> None:
+class CollectingAssignor(HostAssignor):
+    """An assignor whose `assign` only collects what is needed to plan while `collecting` is set."""
+
+    collecting = False
+    collected: GroupToLead | None = None
+
+    @PerConsumer
+    def assign(self, cluster: Any, members: Any) -> dict[str, bytes]:
+        """As for `HostAssignor`; while it collects, the result is empty."""
+        if self.collecting:
+            self.collected = self._to_lead(cluster, members)
+            return {}
+        return super().assign(cluster, members)  # type: ignore[no-any-return]
+
+
+def lead_beside_loop(coordinator: Any, assignor: CollectingAssignor) -> None:
     """Let this consumer's coordinator plan with this assignor in a thread. A second call changes nothing."""
     leader = coordinator._perform_assignment  # noqa: SLF001
     if not isinstance(leader, _Leader):
@@ -43,7 +59,7 @@ class _Leader:
         self._host_perform = coordinator._perform_assignment  # noqa: SLF001
         # Not a thread of the event loop: while the application keeps all of them busy, the whole group would wait for its plan.
         self._thread = ThreadPoolExecutor(1, "counterpoise-plan")
-        self.assignors: dict[str, _AioKafkaAssignor] = {}
+        self.assignors: dict[str, CollectingAssignor] = {}
 
     async def __call__(self, response: Any) -> Any:
         assignor = self.assignors.get(response.group_protocol)
@@ -61,7 +77,7 @@ class _Leader:
                 break
         return assignor.hand_out(lead)
 
-    async def _collect(self, assignor: _AioKafkaAssignor, response: Any) -> GroupToLead:
+    async def _collect(self, assignor: CollectingAssignor, response: Any) -> GroupToLead:
         """The host's own method, up to the call of `assign`: it waits for the metadata of the group's topics."""
         assignor.collecting = True
         try:
@@ -72,7 +88,7 @@ class _Leader:
         assert given is not None, "the host did not call assign"
         return given
 
-    async def _plan(self, assignor: _AioKafkaAssignor, given: GroupToLead) -> Lead:
+    async def _plan(self, assignor: CollectingAssignor, given: GroupToLead) -> Lead:
         self._coordinator._start_heartbeat_task()  # noqa: SLF001
         try:
             return await self._beside_loop(assignor.plan, given)

@@ -6,8 +6,8 @@ import numpy as np
 
 from counterpoise.errors import ProblemError
 from counterpoise.laws.violation import Violation, Words, of_partitions
-from counterpoise.model.claims import holders, keepers
-from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem, check_problem
+from counterpoise.model.claims import holders
+from counterpoise.model.problem import CONTESTED, UNOWNED, Int32, Problem, check_problem, keepers
 
 __all__ = ["check_codes", "check_shape", "complete", "valid"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.claims import keepers
-from counterpoise.model.problem import Int32, Int64, Problem
+from counterpoise.model.problem import Int32, Int64, Problem, keepers
 
 __all__ = ["Runs", "subscribed", "topic_spreads", "within_topics"]
 

@@ -14,8 +14,7 @@ from counterpoise.laws.lag_bound import lag_floor
 from counterpoise.metrics.figures import Metrics, Query
 from counterpoise.metrics.runs import Runs, subscribed, topic_spreads
 from counterpoise.model.arrays import sums_by_code
-from counterpoise.model.claims import keepers
-from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
+from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, keepers
 
 __all__ = ["OfPair", "OfPlan", "Table"]
 

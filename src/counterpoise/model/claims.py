@@ -5,22 +5,16 @@ Rules (KIP-341, KIP-429, refined as Kafka clients since 3.5 do):
 1. The claim of the highest generation wins; an older claim without a rival counts too.
 2. Two members claiming in the same, highest generation: neither owns the partition (CONTESTED).
 3. No generation (-1) is the lowest generation, not an error.
-4. The winner holds the partition now. It may keep it only if it still subscribes to the topic.
+4. The winner holds the partition now. It may keep it only if it still subscribes to the topic (`problem.keepers`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.model.arrays import CONTESTED, UNOWNED, Int32, Int64, locked
 
-if TYPE_CHECKING:
-    from counterpoise.model.problem import Problem
-
-__all__ = ["DENSE_CELLS", "holders", "keepers", "settle"]
+__all__ = ["DENSE_CELLS", "holders", "settle"]
 
 DENSE_CELLS = 50_000_000
 """Largest members x topics table of booleans that is worth its memory (50 MB)."""
@@ -47,49 +41,12 @@ def settle(
     return holder
 
 
-def keepers(held: Int32, problem: Problem) -> Int32:
-    """Who may keep each partition, int32[P], read-only: its holder, or UNOWNED if that no longer subscribes to the topic.
-
-    `held` is what `holders` returns, and is returned itself if nothing changes. CONTESTED stays. Of the problem only its
-    subscriptions count. O(P), with different subscriptions O(P + S).
-    """
-    if len(problem.subscriber) == problem.n_topics * problem.n_members or int(held.max(initial=UNOWNED)) < 0:
-        return held
-    at = np.flatnonzero(held >= 0)
-    lost = at[~_subscribes(problem.topic_of_partition()[at], held[at], problem)]
-    if not len(lost):
-        return held
-    kept = held.copy()
-    kept[lost] = UNOWNED
-    return locked(kept)
-
-
 def holders(claims: Int32, n_members: int) -> Int32:
     """Who holds each partition, int32[P], read-only: a member, CONTESTED or UNOWNED (also for one that has left). O(P)."""
     least, most = int(claims.min(initial=UNOWNED)), int(claims.max(initial=UNOWNED))
     if least >= CONTESTED and most < n_members:
         return claims
     return locked(np.where((claims >= CONTESTED) & (claims < n_members), claims, np.int32(UNOWNED)))
-
-
-def _subscribes(topic: Int32, member: Int32, problem: Problem) -> npt.NDArray[np.bool_]:
-    """For pairs of topic and member codes: does the member subscribe to the topic?
-
-    Returns bool of the pairs' length. O(pairs + S) with a dense table; beyond 50 million cells O(pairs log S).
-    """
-    n_topics, n_members = problem.n_topics, problem.n_members
-    starts = problem.subscriber_start
-    keys = np.repeat(np.arange(n_topics), starts[1:] - starts[:-1]) * n_members + problem.subscriber
-    wanted = np.asarray(topic, np.int64) * n_members + member
-    if n_topics * n_members <= DENSE_CELLS:
-        table = np.zeros(n_topics * n_members, np.bool_)
-        table[keys] = True
-        found: npt.NDArray[np.bool_] = table[wanted]
-        return found
-    if not len(keys):
-        return np.zeros(len(wanted), np.bool_)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.asarray(keys[at] == wanted)
 
 
 def _by_rising_generation(member: Int32, partition: Int64, generation: Int64) -> list[tuple[Int32, Int64]]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from counterpoise.errors import ProblemError
 from counterpoise.model.arrays import CONTESTED, UNOWNED, Int32, Int64, check_length, codes, locked, read_only, starts
-from counterpoise.model.claims import holders, keepers
+from counterpoise.model.claims import DENSE_CELLS, holders
 
 MOST_CAPACITY = 2**31 - 1
 """Largest capacity of a member: sums over all members stay exact."""
@@ -20,7 +20,7 @@ _MOST_MEMBERS = 2**31 - 1
 """Their codes are int32."""
 _put = object.__setattr__
 
-__all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks", "check_problem"]
+__all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks", "check_problem", "keepers"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +215,43 @@ class Problem:
 _SLOTS = tuple(getattr(Problem, name) for name in Problem.__slots__ if name not in ("previous_owner", "holder"))
 _KEPT = tuple((slot.__get__, slot.__set__) for slot in _SLOTS)
 """What other claims leave as it is: how each is read and written."""
+
+
+def keepers(held: Int32, problem: Problem) -> Int32:
+    """Who may keep each partition, int32[P], read-only: its holder, or UNOWNED if that no longer subscribes to the topic.
+
+    `held` is what `holders` returns, and is returned itself if nothing changes. CONTESTED stays. Of the problem only its
+    subscriptions count. O(P), with different subscriptions O(P + S).
+    """
+    if len(problem.subscriber) == problem.n_topics * problem.n_members or int(held.max(initial=UNOWNED)) < 0:
+        return held
+    at = np.flatnonzero(held >= 0)
+    lost = at[~_subscribes(problem.topic_of_partition()[at], held[at], problem)]
+    if not len(lost):
+        return held
+    kept = held.copy()
+    kept[lost] = UNOWNED
+    return locked(kept)
+
+
+def _subscribes(topic: Int32, member: Int32, problem: Problem) -> npt.NDArray[np.bool_]:
+    """For pairs of topic and member codes: does the member subscribe to the topic?
+
+    Returns bool of the pairs' length. O(pairs + S) with a dense table; beyond 50 million cells O(pairs log S).
+    """
+    n_topics, n_members = problem.n_topics, problem.n_members
+    starts = problem.subscriber_start
+    keys = np.repeat(np.arange(n_topics), starts[1:] - starts[:-1]) * n_members + problem.subscriber
+    wanted = np.asarray(topic, np.int64) * n_members + member
+    if n_topics * n_members <= DENSE_CELLS:
+        table = np.zeros(n_topics * n_members, np.bool_)
+        table[keys] = True
+        found: npt.NDArray[np.bool_] = table[wanted]
+        return found
+    if not len(keys):
+        return np.zeros(len(wanted), np.bool_)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.asarray(keys[at] == wanted)
 
 
 def _rebuild(fields: dict[str, Any]) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -12,15 +12,34 @@ from counterpoise.assignors.strategy import EAGER
 from counterpoise.model.problem import Int64
 from counterpoise.simulation.dialects import Statement, dialect
 from counterpoise.simulation.ledger import Ledger
-from counterpoise.simulation.scenario import MemberGroup
-from counterpoise.simulation.world import milliseconds
+from counterpoise.simulation.scenario import MemberGroup, Timing
+from counterpoise.simulation.world import World, milliseconds
 
-if TYPE_CHECKING:
-    from counterpoise.simulation.coordinator import Coordinator
-
-__all__ = ["Client"]
+__all__ = ["Client", "GroupCoordinator"]
 
 _NOTHING = np.zeros(0, np.int64)
+
+
+class GroupCoordinator(Protocol):
+    """What a client asks of its coordinator."""
+
+    world: World
+    timing: Timing
+    generation: int
+    epoch: int
+    follows_up: bool
+
+    def knows(self, client: Client) -> bool:
+        """Is it a member now?"""
+
+    def awaits(self, client: Client) -> bool:
+        """Is a rebalance waiting for its JoinGroup?"""
+
+    def said(self, client: Client) -> Statement:
+        """Its last JoinGroup."""
+
+    def on_join(self, client: Client, hands_over: bool = False) -> None:
+        """Its JoinGroup arrives."""
 
 
 class Client:
@@ -41,7 +60,7 @@ class Client:
         strategies: tuple[str, ...],
         *,
         ledger: Ledger,
-        coordinator: Coordinator,
+        coordinator: GroupCoordinator,
     ) -> None:
         self.number, self.name, self.member_id, self.strategies = number, name, member_id, strategies
         self.topics, self.capacity, self.dialect = tuple(group.topics), group.capacity, dialect(group.library)

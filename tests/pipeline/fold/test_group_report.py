@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,11 @@ import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.findings.ranking import finding_rows
-from counterpoise.pipeline.fold.group_figures import add_commits, lag_figures
+from counterpoise.pipeline.fold.group_figures import commits_by_group, lag_figures
 from counterpoise.pipeline.fold.group_report import ReportTotals, report_rows
+from counterpoise.pipeline.fold.group_state import GroupState
+from counterpoise.pipeline.fold.lag import keep_newest
+from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.records.place import micros
 from tests.pipeline.fold.histories import Commit, Event, History, Sample, Step, folded
 from tests.pipeline.fold.test_lag_lookup import Row, lag_rows, partitions
@@ -85,7 +86,7 @@ def test_the_partitions_with_most_of_an_owners_lag_are_named_also_when_they_come
         order, parts = np.random.default_rng(seed).permutation(len(rows)), partitions(rows)
         parts.names.members = {"m-1": 0, "m-2": 1}
         for some in (order[:4], order[4:]):
-            parts.keep_newest_lag(replace(lag_rows(parts, [rows[at] for at in some.tolist()]), owner=owner[some]))
+            keep_newest(parts, replace(lag_rows(parts, [rows[at] for at in some.tolist()]), owner=owner[some]))
         ((group, figures),) = lag_figures(parts, np.zeros(0, np.int64))
         assert (group, figures["lag_owner"], figures["lag_now"], figures["committed_partitions"]) == ("g", "m-1", 6951, 12)
         named = [(one["topic"], one["partition"], one["lag"]) for one in figures["lag_partitions"]]
@@ -129,13 +130,14 @@ def test_commits_counted_in_parts_are_counted_as_a_whole() -> None:
         {**{name: chance.randrange(50) for name in names}, "group_id": f"g{offset % 8}"}
         for offset in chance.sample(range(1_000), 400)
     ]
-    whole, parts = (defaultdict[str, Any](lambda: SimpleNamespace(commits=None)) for _ in range(2))
-    add_commits(whole.__getitem__, pa.Table.from_pylist(rows))
+    whole = dict(commits_by_group(pa.Table.from_pylist(rows)))
+    parts = {group: GroupState(group, (), PlanCache()) for group in whole}
     for first in range(0, 400, 40):
-        add_commits(parts.__getitem__, pa.Table.from_pylist(rows[first : first + 40]))
-    assert parts == whole
+        for group, figures in commits_by_group(pa.Table.from_pylist(rows[first : first + 40])):
+            parts[group].add_commits(figures)
+    assert {group: state.commits for group, state in parts.items()} == whole
     assert len(whole) == 8
-    for group, (live, dead, first, last) in ((name, one.commits) for name, one in whole.items()):
+    for group, (live, dead, first, last) in whole.items():
         mine = [row for row in rows if row["group_id"] == group]
         assert (live, dead) == tuple(sum(row[name] for row in mine) for name in ("live", "dead"))
         assert (first, last) == (min(row["live_ts"] for row in mine), max(row["live_until"] for row in mine))

@@ -13,9 +13,9 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.fold import changes
 from counterpoise.pipeline.fold.group_figures import (
-    add_commits,
     add_stops,
     commit_columns,
+    commits_by_group,
     committed_partitions,
     groups_with_commits,
     lag_figures,
@@ -23,7 +23,7 @@ from counterpoise.pipeline.fold.group_figures import (
 from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.fold.health_fold import add_health, add_seconds, health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
-from counterpoise.pipeline.fold.lag import Samples, lag_rows, times_of_slices
+from counterpoise.pipeline.fold.lag import Samples, keep_newest, lag_rows, times_of_slices
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import NewSteps
@@ -150,7 +150,8 @@ class Bucket:
     def _fold(self, commits: pa.Table, rows: TableRows, until: int | None, replay_until: int) -> Stops:
         """Fold commits and the steps that took effect; lag is final up to `until`, None: no record follows."""
         parts, spec, ends = self.parts, self._spec, self._ends
-        add_commits(self._group, commits)
+        for name, chunk_commits in commits_by_group(commits):
+            self._group(name).add_commits(chunk_commits)
         new, self._new = self._new, NewSteps(parts.names)
         parts.add(new, commits)
         limit = NEVER if until is None else until
@@ -162,7 +163,7 @@ class Bucket:
             found = [Samples.empty()]
             for lag in lag_rows(parts, ends, spec.ids_at_end, spec.reset, moment):
                 rows.add_lag(parts, lag.written)
-                parts.keep_newest_lag(lag.written)
+                keep_newest(parts, lag.written)
                 found.append(lag.samples)
             parts.since = max(parts.since, moment)
             every = Samples.joined(found)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +16,12 @@ from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commit
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-if TYPE_CHECKING:
-    from counterpoise.pipeline.fold.group_state import GroupState
-
 __all__ = [
     "CommitFigures",
     "StopFigures",
-    "add_commits",
     "add_stops",
     "commit_columns",
+    "commits_by_group",
     "committed_partitions",
     "groups_with_commits",
     "lag_figures",
@@ -107,14 +104,12 @@ CommitFigures = list[int]
 """Number of commits and tombstones, first and last time of commits."""
 
 
-def add_commits(group_of: Callable[[str], GroupState], commits: pa.Table) -> None:
-    """Add rows of `AGGREGATE_COLUMNS` to the figures of their groups; `group_of`: name -> state, a new one if needed."""
+def commits_by_group(commits: pa.Table) -> Iterator[tuple[str, CommitFigures]]:
+    """Yield each group of rows of `AGGREGATE_COLUMNS` with the figures of its rows."""
     table = commits.group_by("group_id", use_threads=False).aggregate(_COMMITS)
     columns = [table["group_id"], *(table[f"{name}_{function}"] for name, function in _COMMITS)]
-    for group, live, dead, first, last in zip(*(one.to_pylist() for one in columns), strict=True):
-        state = group_of(group)
-        known = state.commits or [0, 0, NEVER, -NEVER]
-        state.commits = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
+    for group, *figures in zip(*(one.to_pylist() for one in columns), strict=True):
+        yield group, figures
 
 
 def commit_columns(figures: CommitFigures, *, gone: bool) -> Figures:

@@ -133,6 +133,12 @@ class GroupState:
         self.kinds[step["kind"], step["cause"] or "", step["missed_generations"] or 0] += 1
         return step
 
+    def add_commits(self, figures: CommitFigures) -> None:
+        """Add the figures of a chunk's commits."""
+        live, dead, first, last = figures
+        known = self.commits or [0, 0, NEVER, -NEVER]
+        self.commits = [known[0] + live, known[1] + dead, min(known[2], first), max(known[3], last)]
+
     def _with_names(self, rows: Iterable[Row], names: Mapping[str, str]) -> Iterator[Row]:
         """Yield the records, before each a row with the names of its topic ids; updates libraries and poll timeouts."""
         seen: set[str] = set()

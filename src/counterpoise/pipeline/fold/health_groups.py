@@ -9,26 +9,10 @@ import numpy as np
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Columns, run_starts, runs
 from counterpoise.pipeline.fold.health_rows import GROUP, MEMBER, HealthRows
-from counterpoise.pipeline.fold.health_state import STATES
+from counterpoise.pipeline.fold.health_state import STATES, MemberHealth
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-__all__ = ["Events", "MemberHealth", "Waiting", "apply_events", "lag_of", "member_rows"]
-
-
-@dataclass(frozen=True)
-class MemberHealth(Columns):
-    """The present states of members, and of groups (`member` is -1), sorted by group and member."""
-
-    # group, member, state: Codes
-    group: Int64
-    member: Int64
-    state: Int64
-    # since, detected: Begin of the state, and time of the sample that showed it, in microseconds
-    since: Int64
-    detected: Int64
-    # partitions, lag: Most partitions in this state at a time; records that waited at `detected`
-    partitions: Int64
-    lag: Int64
+__all__ = ["Events", "Waiting", "apply_events", "lag_of", "member_rows"]
 
 
 @dataclass(frozen=True)

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, first_of_runs, last_at, last_of_runs
+from counterpoise.pipeline.fold.health_state import Busy, Seen
 from counterpoise.pipeline.fold.health_thresholds import HOUR, RECORDS, SEVERAL
+from counterpoise.pipeline.fold.lag import Samples
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.scan.aggregation import NEVER
 
-if TYPE_CHECKING:
-    from counterpoise.pipeline.fold.health_state import Seen
-    from counterpoise.pipeline.fold.lag import Samples
-    from counterpoise.pipeline.fold.partitions import PartitionStates
-
-__all__ = ["Busy", "Owners", "owners_at"]
-
-
-@dataclass(frozen=True)
-class Busy(Columns):
-    """Members that were busy on some partition: the last time, in microseconds, and whether the lag there fell.
-
-    A member is busy where it makes progress and the lag is `SEVERAL` times that progress, and at least `RECORDS`; for an `HOUR`.
-    Sorted by group and member.
-    """
-
-    group: Int64
-    member: Int64
-    at: Int64
-    fewer: Bool
+__all__ = ["Owners", "owners_at"]
 
 
 @dataclass(frozen=True)

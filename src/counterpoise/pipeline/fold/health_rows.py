@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +10,8 @@ import pyarrow as pa
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float
 from counterpoise.pipeline.fold.health_state import LAG, OFFSET, STATES, WALL, Points, Shown
+from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.schemas import COLUMNS
-
-if TYPE_CHECKING:
-    from counterpoise.pipeline.fold.partitions import PartitionStates
 
 __all__ = ["GROUP", "HealthRows", "named", "partition_rows"]
 

@@ -9,12 +9,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from counterpoise.pipeline.arrays import Bool, Float
+from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import Bool, Columns, Float
 from counterpoise.pipeline.fold.health_thresholds import RECENT
 
 __all__ = [
-    "CLOCK", "HEIGHT", "LAG", "OFFSET", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "WALL",
-    "Matrix", "Points", "Ruled", "Seen", "Shown", "Trio", "unknown",
+    "CLOCK", "HEIGHT", "LAG", "OFFSET", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "WALL", "Busy",
+    "Matrix", "MemberHealth", "Points", "Ruled", "Seen", "Shown", "Trio", "unknown",
 ]  # fmt: skip
 
 STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled", "unowned", "losing_data")
@@ -114,6 +115,36 @@ SHOWN, RULED = slice(Shown.height), slice(Shown.height, Shown.height + Ruled.hei
 SEEN = slice(RULED.stop, RULED.stop + Seen.height)
 HEIGHT, OWNER = SEEN.stop, RULED.stop + Seen.places["owner"][0].start
 """Rows of the matrix of a bucket's partitions: those of the three classes, one below the other."""
+
+
+@dataclass(frozen=True)
+class MemberHealth(Columns):
+    """The present states of members, and of groups (`member` is -1), sorted by group and member."""
+
+    # group, member, state: Codes
+    group: Int64
+    member: Int64
+    state: Int64
+    # since, detected: Begin of the state, and time of the sample that showed it, in microseconds
+    since: Int64
+    detected: Int64
+    # partitions, lag: Most partitions in this state at a time; records that waited at `detected`
+    partitions: Int64
+    lag: Int64
+
+
+@dataclass(frozen=True)
+class Busy(Columns):
+    """Members that were busy on some partition: the last time, in microseconds, and whether the lag there fell.
+
+    A member is busy where it makes progress and the lag is `SEVERAL` times that progress, and at least `RECORDS`; for an `HOUR`.
+    Sorted by group and member.
+    """
+
+    group: Int64
+    member: Int64
+    at: Int64
+    fewer: Bool
 
 
 def unknown(n: int) -> Float:

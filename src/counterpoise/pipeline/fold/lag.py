@@ -19,7 +19,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.pipeline.source.scope import Reset
 
-__all__ = ["QUALITIES", "LagRows", "Samples", "lag_rows", "times_of_slices"]
+__all__ = ["QUALITIES", "LagRows", "Samples", "keep_newest", "lag_rows", "times_of_slices"]
 
 _COLUMNS = COLUMNS["partition_lag"]
 _ROWS = 25_000
@@ -118,6 +118,15 @@ def lag_rows(
             time = np.concatenate((ends.time[at_s], step_time[at_a]))
             before = last_at(ends.time, log[key_a, 0], log[key_a, 1], step_time[at_a])
             yield from _rows(parts, ends, key, time, np.concatenate((at_s, before)), len(key_s), former, reset, until)
+
+
+def keep_newest(parts: PartitionStates, rows: LagRows) -> None:
+    """Keep the newest row of each partition in `parts.keys`."""
+    keys = parts.keys
+    order = np.argsort(rows.time, kind="stable")
+    newest = order[rows.time[order] >= keys.lag_at[rows.key[order]]]
+    values = {"lag_at": rows.time, "lag_owner": rows.owner, "lag": rows.lag, "lag_quality": rows.quality}
+    parts.keys = keys.put(rows.key[newest], **{name: value[newest] for name, value in values.items()})
 
 
 def _last_commits(parts: PartitionStates) -> Iterator[LagRows]:

@@ -7,22 +7,17 @@ one row of commits per partition and interval between two steps, up to the last 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at, run_starts, widened
-from counterpoise.pipeline.fold.health_groups import MemberHealth
-from counterpoise.pipeline.fold.health_owners import Busy
-from counterpoise.pipeline.fold.health_state import unknown
+from counterpoise.pipeline.fold.health_state import Busy, MemberHealth, unknown
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import FOLLOWING, Names, NewSteps, OwnerSpans, Steps
 from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated, aggregates_of
-
-if TYPE_CHECKING:
-    from counterpoise.pipeline.fold.lag import LagRows
 
 __all__ = ["Keys", "PartitionStates", "newest_commits"]
 
@@ -191,13 +186,6 @@ class PartitionStates:
         group, time = group[order], time[order]
         fresh = run_starts(group, time)
         self.step_group, self.step_time = group[fresh], time[fresh]
-
-    def keep_newest_lag(self, rows: LagRows) -> None:
-        """Keep the newest row of each partition in `keys`."""
-        order = np.argsort(rows.time, kind="stable")
-        newest = order[rows.time[order] >= self.keys.lag_at[rows.key[order]]]
-        values = {"lag_at": rows.time, "lag_owner": rows.owner, "lag": rows.lag, "lag_quality": rows.quality}
-        self.keys = self.keys.put(rows.key[newest], **{name: value[newest] for name, value in values.items()})
 
     def drop_finished(self, watermarks: Int64, until: int) -> None:
         """Drop rows that no later chunk needs, after rows of lag up to `until` and all known stops are written.

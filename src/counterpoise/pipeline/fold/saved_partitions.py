@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.fold.health_groups import MemberHealth
-from counterpoise.pipeline.fold.health_owners import Busy
-from counterpoise.pipeline.fold.health_state import HEIGHT, OWNER
+from counterpoise.pipeline.fold.health_state import HEIGHT, OWNER, Busy, MemberHealth
 from counterpoise.pipeline.fold.ownership import Names, OwnerSpans, Steps
 from counterpoise.pipeline.fold.partitions import Keys, PartitionStates
 from counterpoise.pipeline.scan.aggregation import Aggregates
