@@ -320,6 +320,13 @@ def test_a_cap_holds_in_a_band_whose_counts_demand_no_move() -> None:
         assert count_band(problem, planned, options={"counts": 1}) == []
 
 
+def test_a_member_below_its_least_count_takes_partitions_without_a_claim_first() -> None:
+    """The partition with the largest lag alone left member 1 below its least count of 2, and a claim of member 0 moved to it."""
+    problem = problem_of([12], [[0, 1, 2]], 3, [0] * 6 + [UNOWNED] * 6, lag=[1] * 6 + [1000] + [1] * 5)
+    assert np.bincount(owner := lag_sticky(problem, counts=2)).tolist() == [6, 2, 4]
+    assert set(owner[:6].tolist()) == {0}
+
+
 @pytest.mark.parametrize(("n", "members", "band"), [(100, 2, 20), (10, 2, 2), (12, 3, 2), (10, 2, 4)])
 def test_a_cap_never_makes_a_plan_in_a_band_move_more(n: int, members: int, band: int) -> None:
     problem = problem_of([n], [list(range(members))], members, [0] * n, lag=[7] * n)

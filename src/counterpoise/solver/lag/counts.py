@@ -84,8 +84,11 @@ def band_slack(state: PlanState) -> CountSlack:
     return CountSlack(least, state.most, {}, state.group.subscribers)
 
 
-def raise_to_least(state: PlanState) -> bool:
-    """Transfer partitions to members below `least` from those furthest above it; whether none is below then."""
+def raise_to_least(state: PlanState, claims: list[int] | None = None) -> bool:
+    """Transfer partitions to members below `least` from those furthest above it; whether none is below then.
+
+    With `claims` only partitions that have no claim are transferred.
+    """
     allowed = state.least
     assert allowed is not None
     short = [member for member, least in enumerate(allowed) if state.count[member] < least]
@@ -99,6 +102,6 @@ def raise_to_least(state: PlanState) -> bool:
             for _, partition in list(state.holding[giver]):
                 if state.count[member] >= allowed[member] or not state.may_transfer(giver, member):
                     break
-                if state.group.may_take(partition, member):
+                if state.group.may_take(partition, member) and (claims is None or claims[partition] == UNOWNED):
                     state.pass_on([(partition, member)])
     return all(state.count[member] >= allowed[member] for member in short)

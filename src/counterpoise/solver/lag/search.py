@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
-from counterpoise.model.withhold import withhold
+from counterpoise.model.withhold import final_owners, withhold
 from counterpoise.solver.claims import valid_claims
 from counterpoise.solver.engine import prepare
 from counterpoise.solver.lag.bound import lower_bound
@@ -51,6 +51,9 @@ class LagSearch:
 
     def plan(self, problem: Problem) -> Int32:
         """The owners, int32[P], of the group with the claims of `problem`."""
+        return self._plan(problem) if self.max_moves is None else final_owners(problem, self._plan)
+
+    def _plan(self, problem: Problem) -> Int32:
         return np.array(self._owners(problem, valid_claims(problem).tolist()), np.int32)
 
     def _owners(self, problem: Problem, claims: list[int]) -> list[int]:
@@ -165,7 +168,7 @@ class LagSearch:
         state = self._state(claims, limit)
         if self.band:
             placed = self._fill(state, band_slack(state), takers)
-            if placed is None or not raise_to_least(placed):
+            if placed is None or not (raise_to_least(placed, claims) or raise_to_least(placed)):
                 return self._state(self._target(claims), limit)
             if self.max_moves is None or _moved(claims, placed.owner) <= self.max_moves:
                 return placed
