@@ -151,7 +151,7 @@ def measure(folder: Path, rebalances: int, trigger: float, report_every: float) 
     broker = Broker(folder / "kafka", Path(java_home()) / "bin" / "java")
     broker.start()
     broker.create_topic(TOPIC, 8)
-    run = [sys.executable, "-c", "from counterpoise.cli import main; main()", "audit", "--follow", "--out", str(folder / "out")]
+    run = [sys.executable, "-m", "counterpoise", "audit", "--follow", "--out", str(folder / "out")]
     run += ["--bootstrap-server", broker.bootstrap, "--trigger", str(trigger), "--report-every", str(report_every)]
     port = _free_port()
     run += ["--metrics-port", str(port)]

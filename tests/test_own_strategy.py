@@ -21,7 +21,7 @@ from counterpoise.testing import check_strategy, random_problem
 from tests.clients.hosts import Answer, host_member
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_strategy"
-MAIN = ("-c", "from counterpoise.cli import main; main()")
+MAIN = ("-m", "counterpoise")
 GROUP = {"topics": {"t": 4}, "members": [{"id": "a", "topics": ["t"]}, {"id": "b", "topics": ["t"]}]}
 
 

@@ -62,7 +62,7 @@ def imports_only_lower_layers(root: Path, names: list[str]) -> Iterator[Fault]:
     """A module imports, from this package, only its own layer and lower ones; the package itself belongs to no layer."""
     for name in modules(names):
         layer = Path(name).relative_to("src/counterpoise").parts[0].removesuffix(".py")
-        if layer in {"__init__", "_version"}:
+        if layer in {"__init__", "__main__", "_version"}:
             continue
         if layer not in LAYERS:
             yield f"{name}: {layer} is no layer"
@@ -343,7 +343,7 @@ def test_the_build_knows_the_same_layers() -> None:
     assert tuple(reversed(contract["layers"])) == LAYERS
     package = ROOT / "src" / "counterpoise"
     there = {path.stem for path in package.glob("*.py")} | {path.parent.name for path in package.glob("*/__init__.py")}
-    assert there == {*LAYERS, "__init__", "_version"}
+    assert there == {*LAYERS, "__init__", "__main__", "_version"}
 
 
 def test_the_public_names_of_the_package_are_sorted() -> None:

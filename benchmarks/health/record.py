@@ -37,7 +37,7 @@ def record(folder: Path, scenarios: list[Scenario]) -> None:
     (folder / "kafka").mkdir()
     broker = Broker(folder / "kafka", Path(java_home()) / "bin" / "java", settings=BROKER)
     broker.start()
-    command = [sys.executable, "-c", "from counterpoise.cli import main; main()", "capture", "--follow"]
+    command = [sys.executable, "-m", "counterpoise", "capture", "--follow"]
     command += ["--bootstrap-server", broker.bootstrap, "--out", str(folder / "capture"), "--sample-every", str(SAMPLE_S)]
     try:
         capture = subprocess.Popen(command)

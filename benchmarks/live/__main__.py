@@ -93,7 +93,7 @@ def _measured(lines: list[Line], phases: frozenset[str] | None, side_by_side: in
                     print(f"{line.library}, {line.strategy}: done", file=sys.stderr, flush=True)
                 if capture:
                     command = ("capture", "--bootstrap-server", broker.bootstrap, "--out", str(capture))
-                    subprocess.run([sys.executable, "-c", "from counterpoise.cli import main; main()", *command], check=True)
+                    subprocess.run([sys.executable, "-m", "counterpoise", *command], check=True)
                 return outcomes
         finally:
             broker.stop()

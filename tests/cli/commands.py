@@ -11,7 +11,7 @@ from pathlib import Path
 
 __all__ = ["RUN", "command", "command_line", "family", "is_jvm", "started", "wait", "wait_for_the_end"]
 
-RUN = (sys.executable, "-c", "from counterpoise.cli import main; main()")
+RUN = (sys.executable, "-m", "counterpoise")
 WITHIN_S = 600.0
 
 

@@ -347,7 +347,7 @@ def test_a_time_without_end_is_wrong_use(seconds: str) -> None:
 def test_what_cannot_be_written_is_one_line_and_exit_code_3(snapshot: Path) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            [sys.executable, "-c", "from counterpoise.cli import main; main()", "plan", snapshot],
+            [sys.executable, "-m", "counterpoise", "plan", snapshot],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (
@@ -362,7 +362,7 @@ def test_the_end_of_the_reader_is_141_and_never_that_something_was_found(snapsho
     reading, writing = os.pipe()
     os.close(reading)
     given = [*words, str(snapshot)] if words == ["plan"] else words
-    program = [sys.executable, "-c", "from counterpoise.cli import main; main()", *given]
+    program = [sys.executable, "-m", "counterpoise", *given]
     ended = subprocess.run(program, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (141, "")
@@ -412,9 +412,8 @@ def test_a_package_that_cannot_be_imported_is_one_clear_line(package: str) -> No
 def test_a_group_leader_answers_each_line_before_the_next_one_is_written() -> None:
     """A process beside it writes a request, and waits for the answer with its end still open."""
     request = {"strategy": "range", "topics": {"t": 2}, "members": [{"id": "a", "metadata": "000000000001000174ffffffff"}]}
-    script = "from counterpoise.cli import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", script, "lead"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        [sys.executable, "-m", "counterpoise", "lead"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as process:
         no_answer = Timer(60, process.kill)
         no_answer.start()

@@ -132,7 +132,6 @@ def record(folder: Path) -> None:
         broker.start()
         try:
             broker.create_topic(TOPIC, PARTITIONS)
-            command = "from counterpoise.cli import main; main()"
             words = [
                 "capture",
                 "--bootstrap-server",
@@ -143,7 +142,7 @@ def record(folder: Path) -> None:
                 "--sample-every",
                 "2",
             ]
-            capture = subprocess.Popen([sys.executable, "-c", command, *words], stdout=subprocess.DEVNULL)
+            capture = subprocess.Popen([sys.executable, "-m", "counterpoise", *words], stdout=subprocess.DEVNULL)
             done = threading.Event()
             producing = threading.Thread(target=produce, args=(broker, done))
             producing.start()

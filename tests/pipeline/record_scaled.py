@@ -89,9 +89,9 @@ def record(folder: Path) -> None:
         try:
             for topic, rates in RATES.items():
                 broker.create_topic(topic, len(rates))
-            command, out = "from counterpoise.cli import main; main()", f"{scratch}/capture"
+            out = f"{scratch}/capture"
             words = ["capture", "--bootstrap-server", broker.bootstrap, "--out", out, "--follow", "--sample-every", "10"]
-            capture = subprocess.Popen([sys.executable, "-c", command, *words], stdout=subprocess.DEVNULL)
+            capture = subprocess.Popen([sys.executable, "-m", "counterpoise", *words], stdout=subprocess.DEVNULL)
             ending = threading.Event()
             threads = [threading.Thread(target=produce, args=(broker, ending))]
             for group, (topic, starts) in GROUPS.items():

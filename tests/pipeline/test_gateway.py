@@ -103,8 +103,8 @@ def test_a_jvm_has_ended_if_its_process_has_and_one_that_others_started_never_ha
 def test_where_there_is_no_java_one_line_says_what_to_do(tmp_path: Path) -> None:
     words = [
         sys.executable,
-        "-c",
-        "from counterpoise.cli import main; main()",
+        "-m",
+        "counterpoise",
         "audit",
         str(SHOP),
         "--out",

@@ -44,7 +44,7 @@ def topic(broker: Broker) -> str:
 
 def command(broker: Broker, out: Path | str, *more: str) -> list[str]:
     quick = ["--flush-every", "0.2", "--sample-every", "0.5"]
-    run = [sys.executable, "-c", "from counterpoise.cli import main; main()", "capture"]
+    run = [sys.executable, "-m", "counterpoise", "capture"]
     return [*run, "--bootstrap-server", broker.bootstrap, "--out", str(out), *quick, *more]
 
 
