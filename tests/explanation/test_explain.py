@@ -110,6 +110,9 @@ def test_claims_without_a_generation_are_the_oldest() -> None:
         group, plan, "t", 0
     )
     assert explain(group, plan, "t", 1).startswith("b and c claim t-1 without a generation, so neither counts")
+    three = Group({"t": 1}, [Member(name, ["t"], {"t": [0]}, 1) for name in "abc"])
+    words = "a, b and c claim t-0 in the same generation 1, so none of them counts as its owner."
+    assert explain(three, assign(three, "sticky"), "t", 0).startswith(words)
 
 
 def test_capacities_are_named_where_they_differ() -> None:

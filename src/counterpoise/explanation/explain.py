@@ -122,7 +122,8 @@ def _free(facts: Facts, names: Sequence[str]) -> str:
     if facts.holder == CONTESTED:
         rivals = [claim.member for claim in facts.claims if claim.generation == facts.claims[0].generation]
         when = _generation(facts.claims[0].generation)
-        return f"{_listed(rivals, names)} claim {facts.name} {when}, so neither counts as its owner."
+        nobody = "neither" if len(rivals) == 2 else "none of them"
+        return f"{_listed(rivals, names)} claim {facts.name} {when}, so {nobody} counts as its owner."
     if facts.holder >= 0:
         return f"{names[facts.holder]} holds {facts.name} but no longer subscribes to {facts.topic}."
     return f"Nobody in the group owns {facts.name} (it is new, or its owner has left)."
