@@ -1,4 +1,4 @@
-"""The same audit on a standalone cluster of two workers, submitted and through Spark Connect: the same tables, row by row.
+"""The same audit on a standalone cluster of two workers, submitted and through Spark Connect: the golden tables, row by row.
 
 The commands are as users run them, in processes of their own: a process has its own JVM or is the client of a server, never both.
 """
@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,9 +24,11 @@ from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.scope import AuditScope
 from tests.cli.commands import family
+from tests.pipeline import golden
 from tests.pipeline.conftest import rows_of
 from tests.pipeline.incremental.pieces import cut, until
 from tests.pipeline.spark_cluster import Cluster, standalone
+from tests.pipeline.test_golden import STRATEGIES, captures_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +38,6 @@ SHARE = 0.5
 """So much of the recording is audited."""
 GROUPS = ("order-*", "recommendations", "route-optimizer")
 """Range, cooperative, KIP-848 and transactional: every stage has something to do."""
-STRATEGIES = ("sticky",)
 Way = Callable[[Cluster, list[str], str], int]
 PROGRAM = "from counterpoise.cli import main\n\nmain()\n"
 
@@ -52,10 +53,11 @@ def capture(tmp_path: Path) -> Path:
     return folder
 
 
-def command(capture: Path, out: str, groups: Sequence[str]) -> list[str]:
-    """What follows the program's name; `out` is relative: it is the driver's folder that counts."""
+def command(captures: Mapping[str, Path], out: str, groups: Sequence[str]) -> list[str]:
+    """What follows the program's name, for captures by cluster; `out` is relative: it is the driver's folder that counts."""
     chosen = [word for pattern in groups for word in ("--group", pattern)]
-    return ["audit", str(capture), "--out", out, "--strategies", ",".join(STRATEGIES), *chosen]
+    named = [word for name in captures for word in ("--cluster", name)]
+    return ["audit", *map(str, captures.values()), *named, "--out", out, "--strategies", ",".join(STRATEGIES), *chosen]
 
 
 def submitted(cluster: Cluster, words: list[str], name: str) -> int:
@@ -79,20 +81,25 @@ def differences(out: Path, expected: Path) -> list[str]:
     return [name for name in TABLES if rows(out, name) != rows(expected, name)] + parts
 
 
-def test_a_cluster_gives_the_tables_of_a_local_session(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
+def test_a_cluster_gives_the_golden_tables_and_those_of_a_local_session(
+    spark: SparkSession, shop: Path, capture: Path, tmp_path: Path
+) -> None:
     """Each way has its own executors on both workers; afterwards nothing of the cluster runs."""
-    here = {}
-    for groups in ((), GROUPS):
-        out = tmp_path / f"here-{len(groups)}"
-        here[groups] = audit(spark, capture, out, strategies=STRATEGIES, scope=AuditScope(groups=groups)).out
-        assert [name for name in TABLES if not rows(out, name)] == ["changes"]
+    (tmp_path / "captures").mkdir()
+    whole, half = captures_in(tmp_path / "captures", shop), {"default": capture}
+    all_groups = audit(spark, dict(whole), tmp_path / "all", strategies=STRATEGIES).out
+    some_groups = audit(spark, capture, tmp_path / "some", strategies=STRATEGIES, scope=AuditScope(groups=GROUPS)).out
+    assert [[name for name in TABLES if not rows(out, name)] for out in (all_groups, some_groups)] == [[], ["changes"]]
     with standalone(tmp_path) as cluster:
-        assert_same(cluster, submitted, capture, here[()], ())
+        assert_same(cluster, submitted, whole, all_groups, ())
         assert executors(tmp_path) == 2, "one on each of two workers"
         with cluster.connect():
-            assert_same(cluster, connected, capture, here[()], ())
-            assert_same(cluster, connected, capture, here[GROUPS], GROUPS)
+            assert_same(cluster, connected, whole, all_groups, ())
+            assert_same(cluster, connected, half, some_groups, GROUPS)
         assert executors(tmp_path) == 4
+    for way in (submitted, connected):
+        found = golden.summed_up(cluster.folder / f"{way.__name__}-0")
+        assert golden.differences(found, golden.frozen("plain")) == [], way.__name__
     assert cluster.stopped >= {"master", "worker-0", "worker-1", "connect"}
     for port in cluster.ports:
         with socket.socket() as one:
@@ -104,7 +111,7 @@ def test_executors_that_are_killed_change_nothing(spark: SparkSession, capture: 
     here = audit(spark, capture, tmp_path / "here", strategies=STRATEGIES).out
     with standalone(tmp_path) as cluster:
         (cluster.folder / "audit.py").write_text(PROGRAM, encoding="utf-8")
-        cluster.start("killed", cluster.submit("audit.py", *command(capture, "out", ())))
+        cluster.start("killed", cluster.submit("audit.py", *command({"default": capture}, "out", ())))
         process, killed = cluster.running["killed"], set[int]()
         while process.poll() is None and len(killed) < 3:
             for pid in set(executors_at_work(cluster)) - killed:
@@ -120,7 +127,7 @@ def test_executors_that_are_killed_change_nothing(spark: SparkSession, capture: 
 def test_a_capture_is_followed_through_connect_and_in_a_submission(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
     """The second one continues where the first was stopped, and finds nothing new."""
     here = audit(spark, capture, tmp_path / "here", strategies=STRATEGIES).out
-    words = [*command(capture, "followed", ()), "--follow"]
+    words = [*command({"default": capture}, "followed", ()), "--follow"]
     with standalone(tmp_path) as cluster:
         out = cluster.folder / "followed"
         with cluster.connect():
@@ -159,10 +166,10 @@ def process_words(pid: int) -> bytes:
     return b""
 
 
-def assert_same(cluster: Cluster, way: Way, capture: Path, here: Path, groups: tuple[str, ...]) -> None:
+def assert_same(cluster: Cluster, way: Way, captures: Mapping[str, Path], here: Path, groups: tuple[str, ...]) -> None:
     """An audit on the cluster, and its tables beside those of a local session."""
     out = f"{way.__name__}-{len(groups)}"
-    assert way(cluster, command(capture, out, groups), out) == 1, cluster.text(out)[-5000:]
+    assert way(cluster, command(captures, out, groups), out) == 1, cluster.text(out)[-5000:]
     assert differences(cluster.folder / out, here) == [], out
 
 

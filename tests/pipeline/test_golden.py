@@ -1,7 +1,8 @@
 """Audits of the test captures give the golden tables, row by row, whatever is chosen of them and whatever they lack.
 
-Four clusters: the shop; a part of it in several files, with damaged commits and some that never took effect; a small made-up
-fleet whose times are whole seconds, so that commits, samples and steps fall together; and recorded groups of KIP-848.
+Five clusters: the shop; a part of it in several files, with damaged commits and some that never took effect; a small made-up
+fleet whose times are whole seconds, so that commits, samples and steps fall together; recorded groups of KIP-848; and a made-up
+fleet with times in milliseconds, groups of KIP-848, deleted groups and all client libraries.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RECORDED = Path(__file__).parents[1] / "data" / "recorded" / "kip848"
-CLUSTERS = ("eu/west: 1", "made up", "by brokers")
+CLUSTERS = ("eu/west: 1", "made up", "by brokers", "milliseconds")
 LOG_PARTITIONS = (0, 1, 4)
 """With groups of both protocols, and one whose members polled too late."""
 ABORTED = 40
 WINDOW = AuditScope(since=datetime(2026, 11, 21, 4, 6, tzinfo=UTC), until=datetime(2026, 11, 21, 4, 10, tzinfo=UTC))
 STRATEGIES = ("sticky", "lag-sticky")
 CASES: Mapping[str, tuple[tuple[int, ...], dict[str, Any]]] = {
-    "plain": ((0, 1, 2), {}),
+    "plain": ((0, 1, 2, 3), {}),
     "reset": ((1, 2), {"scope": AuditScope(reset="earliest")}),
     "window": ((0,), {"scope": WINDOW}),
     "topics": ((0,), {"scope": AuditScope(groups=("*",), topics=("order*",))}),
@@ -66,7 +67,8 @@ PAIRS = [(way, case) for way in WAYS for case in CASES] if LONG else QUICK
 
 def captures_in(out: Path, shop: Path) -> dict[str, Path]:
     """The captures by cluster."""
-    return dict(zip(CLUSTERS, (part_of_shop(shop, out / "shop"), whole_seconds(out / "fleet"), RECORDED), strict=True))
+    made = part_of_shop(shop, out / "shop"), whole_seconds(out / "fleet"), RECORDED, milliseconds(out / "milliseconds")
+    return dict(zip(CLUSTERS, made, strict=True))
 
 
 def part_of_shop(shop: Path, out: Path) -> Path:
@@ -107,6 +109,12 @@ def whole_seconds(out: Path) -> Path:
     pq.write_table(
         records.set_column(records.schema.get_field_index("timestamp"), "timestamp", seconds), out / "consumer_offsets.parquet"
     )
+    return out
+
+
+def milliseconds(out: Path) -> Path:
+    """The seed is one that gives a storm, static and deleted groups, groups of KIP-848 and commits of three versions."""
+    synthesize(Fleet(records=8_000, groups=18, rebalances=120, seconds=2400.0, sample_every=37.3, seed=3671), out)
     return out
 
 
@@ -169,7 +177,7 @@ def test_from_and_to_an_object_store_and_of_files_of_other_types_the_tables_are_
     assert {name.split("/")[4] for name in list_files(join(s3, "audits"))} == {"both"}
     assert {name.split("/")[5] for name in list_files(out)} == {"tables", "summary.json", ".transaction"}
     page = read_bytes(write_report(out)).decode()
-    assert all(cluster in page for cluster in CLUSTERS[1:])
+    assert all(cluster in page for cluster in sources)
     with TableTransaction(out).open(), pytest.raises(CaptureError, match="another audit is writing there"):
         audit(spark, sources, out, strategies=STRATEGIES, scope=AuditScope(reset="earliest"))
 
