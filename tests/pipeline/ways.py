@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.audit import Source, audit
 from counterpoise.pipeline.follow.follower import Follow
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import join
@@ -51,15 +51,21 @@ def on_an_object_store(spark: SparkSession, captures: Mapping[str, Path], option
     return by_path(spark, places, options, root)
 
 
-def in_five_updates(spark: SparkSession, captures: Mapping[str, Path], options: dict[str, Any], root: str) -> str:
+def in_five_updates(
+    spark: SparkSession, captures: Mapping[str, Path], options: dict[str, Any], root: str, read: Callable[[Path], Source] = Path
+) -> str:
     growing = [_Growing(folder, Path(root) / f"growing-{at}") for at, folder in enumerate(captures.values())]
-    sources = {name: one.folder for name, one in zip(captures, growing, strict=True)}
     for _ in range(PIECES):
         for one in growing:
             one.grow()
+        sources = {name: read(one.folder) for name, one in zip(captures, growing, strict=True)}
         made = audit(spark, sources, join(root, "out"), since_last=True, **options)
         assert not made.nothing_new
     return made.place
+
+
+def of_data_frames_in_five_updates(spark: SparkSession, captures: Mapping[str, Path], options: dict[str, Any], root: str) -> str:
+    return in_five_updates(spark, captures, options, root, lambda folder: data_frames(spark, folder))
 
 
 def followed(spark: SparkSession, captures: Mapping[str, Path], options: dict[str, Any], root: str) -> str:
@@ -84,6 +90,7 @@ WAYS: Mapping[str, Way] = {
     "DataFrame": of_data_frames,
     "object store": on_an_object_store,
     "--since last, five cuts": in_five_updates,
+    "DataFrame --since last, five cuts": of_data_frames_in_five_updates,
     "--follow": followed,
 }
 

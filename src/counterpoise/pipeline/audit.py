@@ -17,7 +17,7 @@ from counterpoise.pipeline.engine import Job
 from counterpoise.pipeline.findings import Finding
 from counterpoise.pipeline.history.replay_fold import comparable
 from counterpoise.pipeline.incremental.saved import identity_of, is_continued, load_state
-from counterpoise.pipeline.incremental.since_last import FinalRowsChangedError, Update
+from counterpoise.pipeline.incremental.since_last import FinalRowsChangedError, NothingNewError, Update
 from counterpoise.pipeline.run import SUMMARY_FORMAT, Progress, Run
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import local_session
@@ -129,7 +129,8 @@ def audit(
         Tables of a Spark catalog that get the same rows; with `since_last`, final rows only if their format cannot replace rows.
     since_last : bool
         Read only records that are new since the last audit into `out` with `since_last`, and save a state for the next one.
-        Without such an audit all records are read. Options and captures must be the same each time.
+        Without such an audit all records are read. Options and captures must be the same each time; a DataFrame needs the last
+        records that were read, and all new ones.
     held : TableTransaction, optional
         An open transaction of `out`, if the caller writes several audits in it.
     progress : callable, optional
@@ -142,8 +143,7 @@ def audit(
         capture is not that of the last audit, or has dropped records that were not read yet; the state cannot be read.
     OptionError
         No source is given; a cluster has no name; the schema does not exist; names in `out` are hashed with another salt or not
-        hashed. With `since_last`: an option is not that of the last audit; a source is no capture of files; `out` has audits
-        without it.
+        hashed. With `since_last`: an option is not that of the last audit; `out` has audits without it.
     UnknownStrategyError
         A strategy is not registered.
 
@@ -161,21 +161,20 @@ def audit(
     captures = {name: _capture(one) for name, one in sources.items()}
     _check_out(out, salt, since_last=since_last)
     where = ", ".join(one.place for one in captures.values())
-    work, update = held or TableTransaction(str(out), private=since_last and salt is not None), None
+    work = held or TableTransaction(str(out), private=since_last and salt is not None)
     job = Job(captures, work, names, scope or AuditScope(), salt, into)
     with work.open() if held is None else nullcontext(), read_errors(where):
-        if since_last:
-            update = _update(job)
-            before = summary_of(str(out), work.manifest)
-            if update.unchanged and before is not None:
-                return replace(_result(out, json.loads(before)), nothing_new=True)
-        with _session(spark, captures, into) as session:
-            try:
-                summary = Run(session, job, progress, update).run(where)
-            except FinalRowsChangedError:
-                assert update is not None
-                work.discard()
-                summary = Run(session, job, progress, update.from_scratch()).run(where)
+        try:
+            update = _update(job) if since_last else None
+            with _session(spark, captures, into) as session:
+                try:
+                    summary = Run(session, job, progress, update).run(where)
+                except FinalRowsChangedError:
+                    assert update is not None
+                    work.discard()
+                    summary = Run(session, job, progress, update.from_scratch()).run(where)
+        except NothingNewError:
+            return replace(_result(out, json.loads(summary_of(str(out), work.manifest) or b"")), nothing_new=True)
     return _result(out, summary)
 
 
@@ -201,10 +200,7 @@ def _session(spark: SparkSession | None, captures: Mapping[str, Capture], into: 
 
 
 def _update(job: Job) -> Update:
-    """The state of the last audit, checked against the options and captures of this one."""
-    for name, capture in job.captures.items():
-        if capture.records is not None:
-            raise OptionError(f"cluster {name}: --since last needs a capture of files, to know what is new; give its path")
+    """The update, its options and captures checked. `NothingNewError` if no file has changed (a DataFrame is read to know)."""
     scope, into = job.scope, job.into
     same: dict[str, Any] = {"--cluster": list(job.captures), "--group": list(scope.groups), "--topic": list(scope.topics)}
     same |= {name: None if at is None else at.isoformat() for name, at in (("--from", scope.since), ("--to", scope.until))}
@@ -212,8 +208,11 @@ def _update(job: Job) -> Update:
     same["--into"] = None if into is None else f"{into.schema}.{into.prefix}"
     saved = load_state(job.transaction)
     if saved is not None:
-        saved.check(same, {name: identity_of(capture.place) for name, capture in job.captures.items()})
-    return Update(job, {**same, "policy": repr(scope.policy)}, saved)
+        saved.check(same, {name: identity_of(one) for name, one in job.captures.items()})
+    update = Update(job, {**same, "policy": repr(scope.policy)}, saved)
+    if update.unchanged and all(one.records is None for one in job.captures.values()):
+        raise NothingNewError
+    return update
 
 
 def check_continued(out: str | Path, manifest: Manifest | None = None) -> bool:

@@ -34,6 +34,7 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, ClusterTask, bucket_count
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.scope import AuditScope
+from counterpoise.pipeline.source.spark_records import new_records
 from counterpoise.pipeline.tables.catalog import Catalog
 from counterpoise.pipeline.tables.transaction import TableTransaction
 from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_records
@@ -158,8 +159,8 @@ class Engine:
 
     def _rows_or_numbers(self, name: str, splits: list[InputSplit]) -> tuple[DataFrame, list[InputSplit] | None]:
         """The rows of a cluster whose source is a DataFrame, and None; otherwise the numbers of the splits, and the splits."""
-        given = self._job.captures[name].records
-        return (self._range(len(splits)), splits) if given is None else (given, None)
+        given, begin = self._job.captures[name].records, self.clusters[name].last.positions
+        return (self._range(len(splits)), splits) if given is None else (new_records(given, begin), None)
 
     def _refuse_duplicates(self, name: str, partitions: Sequence[int]) -> None:
         rows = self._raw_records(name).where(fn.col("partition").isin(*partitions))

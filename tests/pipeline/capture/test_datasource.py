@@ -12,11 +12,16 @@ import pytest
 from confluent_kafka import Producer
 
 from counterpoise.pipeline import decode
+from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.datasource import KafkaOffsets
 from counterpoise.pipeline.capture.source_options import read_options, warn_of_tails
+from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.session import configured
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Where, commit, held, open_transaction, transact
+from tests.pipeline.incremental.conftest import ONE_PARTITION
+from tests.pipeline.incremental.pieces import comparable_rows, rows_by_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +58,23 @@ def test_a_batch_is_what_a_consumer_sees(source: SparkSession, broker: Broker) -
     assert len(places(everything)) >= len(places(frame)) + 2
     commits = decode.offset_commits(frame).where("group_id = 'plain' and topic = 'paid'").collect()
     assert sorted(row["committed_offset"] for row in commits) == sorted([*range(50), 7])
+
+
+def test_audits_of_the_source_give_the_tables_of_one_of_its_records_in_files(
+    source: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    """Audited, then updated when more was committed, after an aborted transaction."""
+    with configured(source, ONE_PARTITION):
+        audit(source, read(source, broker), tmp_path / "out", strategies=["sticky"], since_last=True)
+        transact(broker, "plain", "paid", 300, abort=True)
+        commit(broker, "plain", "paid", [301, 302])
+        frame = read(source, broker)
+        updated = audit(source, frame, tmp_path / "out", strategies=["sticky"], since_last=True)
+        frame.write.parquet(str(tmp_path / "records"))
+        whole = audit(source, tmp_path / "records", tmp_path / "whole", strategies=["sticky"])
+    assert updated.summary["records"] == whole.summary["records"]
+    assert [name for name in TABLES if comparable_rows(updated.out, name) != comparable_rows(whole.out, name)] == []
+    assert {row["committed_offset"] for row in rows_by_number(updated.out, "offset_commits", 2)} == {301, 302}
 
 
 def test_values_come_through(source: SparkSession, broker: Broker) -> None:

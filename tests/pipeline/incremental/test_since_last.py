@@ -19,6 +19,7 @@ from counterpoise.pipeline import audit as auditing
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.incremental.saved import identity_of
 from counterpoise.pipeline.session import configured
+from counterpoise.pipeline.source.capture import Capture
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.incremental.conftest import ONE_PARTITION, Pieces
 from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, cut, plain, rows_by_number, saved_in, until
@@ -142,13 +143,13 @@ def test_a_state_file_that_was_deleted_is_named(spark: SparkSession, pieces: Pie
 
 
 def test_a_capture_is_recognized_by_what_stays_the_same(pieces: Pieces, tmp_path: Path) -> None:
-    assert identity_of(pieces.folder)["aborted"] is not None
+    assert identity_of(Capture(place=str(pieces.folder)))["aborted"] is not None
     (tmp_path / "capture.json").write_text('{"topic_id": "a", "started_at": 1, "hidden": []}')
-    before = identity_of(tmp_path)
+    before = identity_of(Capture(place=str(tmp_path)))
     (tmp_path / "capture.json").write_text('{"topic_id": "a", "started_at": 1, "hidden": ["x"]}')
-    assert identity_of(tmp_path) == before
+    assert identity_of(Capture(place=str(tmp_path))) == before
     (tmp_path / "capture.json").write_text('{"topic_id": "b", "started_at": 1}')
-    assert identity_of(tmp_path) != before
+    assert identity_of(Capture(place=str(tmp_path))) != before
 
 
 def test_a_plain_audit_into_tables_that_are_kept_up_is_refused(spark: SparkSession, pieces: Pieces) -> None:

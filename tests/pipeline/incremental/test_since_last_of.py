@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline import audit as auditing
-from counterpoise.pipeline.audit import audit
+from counterpoise.pipeline.audit import AuditResult, audit
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.fold import ends_file
 from counterpoise.pipeline.incremental.positions import first_record
@@ -24,17 +25,18 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.source.capture import Capture, CaptureFiles
 from counterpoise.pipeline.source.scope import AuditScope
+from counterpoise.pipeline.source.spark_records import new_records
 from counterpoise.pipeline.storage.files import list_files, read_bytes
 from counterpoise.pipeline.storage.files import upload as upload_file
 from counterpoise.pipeline.tables.catalog import Catalog
 from counterpoise.pipeline.tables.transaction import TableTransaction
 from tests.pipeline.conftest import SHOP, rows_of
 from tests.pipeline.incremental.conftest import ONE_PARTITION
-from tests.pipeline.incremental.pieces import ENDS, RECORDS, comparable_rows, moment_at, rows_by_number
+from tests.pipeline.incremental.pieces import ENDS, RECORDS, comparable_rows, moment_at, rows_by_number, saved_in
 from tests.s3_server import upload
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 LOG_PARTITIONS = (0, 4)
 STRATEGIES = ("sticky",)
@@ -163,6 +165,37 @@ def test_records_that_a_capture_has_merged_are_there_and_those_that_it_dropped_a
     assert first_record(merged) is None
 
 
+def test_updates_of_a_data_frame_give_the_tables_of_one_audit(spark: SparkSession, tmp_path: Path) -> None:
+    """A log partition is behind; it is read, late; nothing is new; then only what was not read, and the last records before."""
+    out = tmp_path / "out"
+    records = spark.read.parquet(str(grown(tmp_path / "capture", 2.0, "unsampled")["default"] / RECORDS))
+    early, middle = (records.where(fn.col("timestamp") < fn.lit(moment_at(share))) for share in (0.2, 0.5))
+
+    def update(frame: DataFrame) -> AuditResult:
+        return audit(spark, frame, out, strategies=STRATEGIES, since_last=True)
+
+    with configured(spark, ONE_PARTITION):
+        update(middle.where("partition = 0").union(early.where("partition = 4")))
+        update(middle)
+        assert rows_by_number(out, "offset_commits", 1) == [], "everything was read again"
+        before = (out / "summary.json").read_bytes()
+        assert update(middle).nothing_new
+        assert (out / "summary.json").read_bytes() == before
+        saved = saved_in(out)
+        assert saved is not None
+        assert not update(new_records(records, saved.clusters["default"].positions)).nothing_new
+        whole = audit(spark, records, tmp_path / "whole", strategies=STRATEGIES)
+        assert [name for name in TABLES if comparable_rows(out, name) != comparable_rows(whole.out, name)] == []
+        assert [len(rows_by_number(out, "offset_commits", number)) > 0 for number in (1, 2, 3)] == [False, True, True]
+        shifted = records.selectExpr(
+            "key", "value", "partition", "offset + 1000000 AS offset", "timestamp + INTERVAL 40 DAY AS timestamp"
+        )
+        with pytest.raises(CaptureError, match=r"dropped records before they were audited \(log partition 0: offsets \d+ to"):
+            update(shifted)
+        with pytest.raises(CaptureError, match=r"is not the one of the last audit \(log partition 0 ends before offset \d+\)"):
+            update(early)
+
+
 AGAIN = "give the same; to audit from the start, give another --out"
 EAST = {"east": SHOP}
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
@@ -192,7 +225,7 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "--reset": None,
         "--headroom": 0.2,
     }
-    clusters = {"default": ClusterState(identity=identity_of(SHOP))}
+    clusters = {"default": ClusterState(identity=identity_of(Capture(place=str(SHOP))))}
     about = {"format": SUMMARY_FORMAT, "hashed": None, "since_last": 1}
     with work.open():
         file = work.new_files.state_file("saved", "json")
@@ -209,10 +242,8 @@ def test_an_option_that_is_not_that_of_the_last_audit_is_refused_in_one_line(ear
     assert message.endswith(AGAIN)
 
 
-def test_other_names_and_records_that_are_no_files_are_refused_in_one_line(earlier: Path) -> None:
+def test_other_names_are_refused_in_one_line(earlier: Path) -> None:
     assert refused(earlier, salt="x").endswith("the names there are plain; one folder has names of one kind, give another --out")
-    words = "cluster default: --since last needs a capture of files, to know what is new; give its path"
-    assert refused(earlier, source=Capture(records=cast(Any, object()))) == words
 
 
 def refused(out: Path, **given: Any) -> str:

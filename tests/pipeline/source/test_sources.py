@@ -27,6 +27,7 @@ from counterpoise.pipeline.source.capture import CaptureFiles, read_capture
 from counterpoise.pipeline.source.checks import parquet_files
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, read_rows, utc_micros
 from counterpoise.pipeline.source.scope import AuditScope
+from counterpoise.pipeline.source.spark_records import new_records
 from counterpoise.pipeline.storage.files import join, write_bytes
 from tests.pipeline.incremental.pieces import comparable_rows
 from tests.pipeline.rows import commit_batch, errors_in, generation_rows
@@ -394,6 +395,18 @@ def test_a_record_that_is_there_twice_is_refused_in_whichever_log_partition_and_
     place = f"the first at offset {last['offset'][0]} of log partition {last['partition'][0]}"
     with pytest.raises(CaptureError, match=f"^{where}: records there more than once: 1, {place}; drop the repeats"):
         audit(spark, source, tmp_path / "out", strategies=["sticky"])
+
+
+def test_sources_skip_what_was_read_and_give_the_last_records_of_it(
+    spark: SparkSession, shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = spark.read.parquet(str(shop / "consumer_offsets.parquet"))
+    new = new_records(whole, {0: 100, 4: 7})
+    expected = whole.where("partition NOT IN (0, 4) OR (partition = 0 AND offset >= 99) OR (partition = 4 AND offset >= 6)")
+    assert sorted(new.select("partition", "offset").collect()) == sorted(expected.select("partition", "offset").collect())
+    assert new_records(whole, {}).count() == whole.count()
+    new.explain()
+    assert "PushedFilters: [Or(Or(Not(In(partition, [0,4])),And(EqualTo(partition,0)" in capsys.readouterr().out
 
 
 SINCE, UNTIL = datetime(2026, 11, 21, 4, 6, tzinfo=UTC), datetime(2026, 11, 21, 4, 9, tzinfo=UTC)

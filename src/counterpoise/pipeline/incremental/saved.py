@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from counterpoise._version import __version__
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.capture.columns import ABORTED_FILE, ABOUT_FILE
+from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.storage.files import join, read_bytes, read_if_exists, write_bytes
 from counterpoise.pipeline.tables.manifest import Manifest
 from counterpoise.pipeline.tables.transaction import TableTransaction
@@ -110,17 +110,17 @@ def load_state(work: TableTransaction) -> SavedState | None:
     return saved
 
 
-def identity_of(source: str | Path) -> dict[str, Any]:
-    """What stays the same while a capture grows: topic, start, isolation level and list of aborted records."""
+def identity_of(capture: Capture) -> dict[str, Any]:
+    """What stays the same while a capture of files grows: topic, start, isolation level and list of aborted records."""
     identity: dict[str, Any] = {}
-    text = read_if_exists(join(str(source), ABOUT_FILE))
+    small = (join(capture.place, name) for name in (ABOUT_FILE, ABORTED_FILE))
+    text, aborted = (read_if_exists(file) if capture.records is None else None for file in small)
     if text is not None:
         try:
             about = json.loads(text)
             identity = {name: about.get(name) for name in ("topic", "topic_id", "started_at", "isolation")}
         except (ValueError, AttributeError):
             identity = {ABOUT_FILE: "damaged"}
-    aborted = read_if_exists(join(str(source), ABORTED_FILE))
     identity["aborted"] = None if aborted is None else hashlib.sha256(aborted.strip()).hexdigest()[:16]
     return identity
 

@@ -19,20 +19,24 @@ from counterpoise.pipeline.incremental.positions import (
     watermark_of,
 )
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
+from counterpoise.pipeline.source.spark_records import first_time_of
 from counterpoise.pipeline.storage.files import is_local
 
-__all__ = ["FinalRowsChangedError", "Update"]
+__all__ = ["FinalRowsChangedError", "NothingNewError", "Update"]
 
 
 class FinalRowsChangedError(Exception):
     """New records or samples change rows that were final. The audit has to read all records again."""
 
 
+class NothingNewError(Exception):
+    """There is nothing new since the last audit."""
+
+
 class Update:
     """An audit with ``--since last``.
 
-    The job's captures are captures of files; `options` as for `SavedState.check`. `saved` is the state of the last audit (None:
-    all records are read).
+    `options` as for `SavedState.check`. `saved` is the state of the last audit (None: all records are read).
     """
 
     def __init__(self, job: Job, options: Mapping[str, Any], saved: SavedState | None) -> None:
@@ -42,7 +46,7 @@ class Update:
         # The states for the next audit; complete after `add_scanned`. A topic that was deleted keeps its last id.
         self.clusters = {
             name: ClusterState(
-                identity=identity_of(one.place),
+                identity=identity_of(one),
                 notes=[*one.notes, *one.faults],
                 files=files_of(one.files),
                 topics={**self._last[name].topics, **(one.files.topic_ids or {})},
@@ -85,8 +89,8 @@ class Update:
     def add_scanned(self, engine: Engine) -> None:
         """Check the scanned records against the last audit, and set the positions of `clusters`.
 
-        Raises `CaptureError` if the captures are not those of the last audit, and `FinalRowsChangedError` if new records change
-        final rows.
+        Raises `CaptureError` if the captures are not those of the last audit, `FinalRowsChangedError` if new records change final
+        rows, and `NothingNewError` if there are none.
         """
         names = engine.topic_names()
         for name, last in self._last.items():
@@ -103,21 +107,24 @@ class Update:
             now.lives = ends.lives_of_topics()
             now.groups = engine.groups.get(name, {})
             in_scope = any(now.groups[group] and not before for group, before in last.groups.items())
-            now.begin = last.begin if last.positions else first_record(self._captures[name].files)
+            now.begin = last.begin if last.positions else first
             # Of the records before the window the newest of each key count; which they are is known when all are read.
             early = any(one["early"] for one in manifests)
             if (named or late or early or in_scope or recreated(last, now)) and self._still_complete(name, last.begin):
                 raise FinalRowsChangedError
             self._set_positions(name, engine)
+        if self.unchanged and not any(one["flushes"] for one in engine.scanned):
+            raise NothingNewError
 
     def _still_complete(self, name: str, begin: int | None) -> bool:
         """Whether a capture still has all records that it had at the last audit, so that they can be read again.
 
-        It has if its first record is as old as before, or older (the clock of a broker was set back). If retention has dropped
-        records, what was written from them stays as it is.
+        It has if its first record is as old as the first one that was read, or older, or its files do not tell. If retention has
+        dropped records, what was written from them stays as it is.
         """
-        now = first_record(self._captures[name].files)
-        return now == begin or (now is not None and begin is not None and now < begin)
+        capture = self._captures[name]
+        now = first_record(capture.files) if capture.records is None else first_time_of(capture.records)
+        return now is None or (begin is not None and now <= begin)
 
     def _set_positions(self, name: str, engine: Engine) -> None:
         last, now = self._last[name], self.clusters[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
@@ -16,9 +16,9 @@ from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
 from counterpoise.pipeline.capture.columns import RECORDS_FILE
 from counterpoise.pipeline.source.checks import KAFKA, check_columns_present
-from counterpoise.pipeline.source.parquet_rows import RAW_TYPES
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, utc_micros
 
-__all__ = ["check_columns", "read_errors"]
+__all__ = ["check_columns", "first_time_of", "new_records", "read_errors"]
 
 
 def check_columns(records: DataFrame) -> DataFrame:
@@ -38,6 +38,19 @@ def check_columns(records: DataFrame) -> DataFrame:
             raise CaptureError(f"records: column {name} is {given.simpleString()}; expected {expected.simpleString()}")
         columns.append(fn.col(name) if same else fn.col(name).try_cast(expected).alias(name))
     return records.select(*columns)
+
+
+def first_time_of(records: DataFrame) -> int | None:
+    """The time of the earliest record, in microseconds; None: there is none in the years 1 to 9999."""
+    first: int | None = utc_micros(records.agg(fn.min("timestamp")).toArrow()[0].chunk(0)).cast("int64")[0].as_py()
+    return first
+
+
+def new_records(records: DataFrame, begin: Mapping[int, int]) -> DataFrame:
+    """The records from the offsets of `ScanSpec.begin` on, and the last one before. Sources may skip files by the filter."""
+    later = (f"(`partition` = {partition} AND `offset` >= {offset - 1})" for partition, offset in begin.items())
+    others = f"`partition` NOT IN ({', '.join(map(str, begin))})"
+    return records.where(" OR ".join((others, *later))) if begin else records
 
 
 @contextmanager
