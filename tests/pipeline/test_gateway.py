@@ -15,11 +15,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from counterpoise.cli.app import exit_code_of
+from counterpoise.errors import SourceError
 from counterpoise.pipeline import gateway, session
 from counterpoise.pipeline.gateway import forward
+from counterpoise.pipeline.source import spark_records
+from counterpoise.pipeline.source.spark_records import read_errors
 from tests.pipeline.conftest import SHOP
 
 
@@ -98,6 +103,30 @@ def test_a_jvm_has_ended_if_its_process_has_and_one_that_others_started_never_ha
     jvm.kill()
     jvm.wait()
     assert ended() == [True, False, False]
+
+
+LOST = [Py4JError("An error occurred while calling o80.collectToPython"), ConnectionRefusedError(111, "Connection refused")]
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_an_error_without_a_jvm_says_that_it_has_ended_and_is_exit_code_3(
+    lost: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_records, "jvm_ended", lambda: True)
+    with (
+        pytest.raises(SourceError, match=r"^a: Spark's JVM has ended; nothing is stored: run it again") as raised,
+        read_errors("a"),
+    ):
+        raise lost
+    assert exit_code_of(raised.value) == 3
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_the_same_error_with_a_jvm_stays_as_it_is(lost: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_records, "jvm_ended", lambda: False)
+    with pytest.raises(type(lost)) as raised, read_errors("a"):
+        raise lost
+    assert raised.value is lost
 
 
 def test_where_there_is_no_java_one_line_says_what_to_do(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
 from counterpoise.pipeline.capture.columns import RECORDS_FILE
+from counterpoise.pipeline.gateway import jvm_ended
 from counterpoise.pipeline.source.checks import KAFKA, check_columns_present
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, utc_micros
 
@@ -55,10 +56,10 @@ def new_records(records: DataFrame, begin: Mapping[int, int]) -> DataFrame:
 
 @contextmanager
 def read_errors(where: str) -> Iterator[None]:
-    """Turn Spark's errors on unreadable input, and on workers without a package, into an error of one line."""
+    """Turn Spark's errors on unreadable input, on workers without a package, and without its JVM, into an error of one line."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:  # the last one: no JVM answers
         text = str(error)
         if found := _STORAGE.search(text):
             place, reason, advice, arrow = found.groups()
@@ -76,11 +77,10 @@ def read_errors(where: str) -> Iterator[None]:
                 f"the Python of Spark's workers has no {missing[1]}: install counterpoise[spark] there, or name another Python "
                 "in PYSPARK_PYTHON (docs/cluster.md)"
             ) from error
-        if any(sign in text for sign in _ENDED):
-            failure = OSError("a Python worker of Spark was killed, or was out of memory")
-            raise SourceError(
-                f"{where}: {failure}; nothing is stored: run it again, with more memory if it needs that"
-            ) from failure
+        if (ended := jvm_ended()) or any(sign in text for sign in _ENDED):
+            failure = OSError("Spark's JVM has ended" if ended else "a Python worker of Spark was killed, or was out of memory")
+            advice = "nothing is stored: run it again, with more memory if it needs that"
+            raise SourceError(f"{where}: {failure}; {advice}") from failure
         condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
         if isinstance(error, AnalysisException) and condition in ("UNABLE_TO_INFER_SCHEMA", "PATH_NOT_FOUND"):
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
