@@ -141,13 +141,14 @@ def command(
     if bootstrap is not None or properties is not None:
         need("--bootstrap-server", "follow" if following else "live", "confluent_kafka")
     from counterpoise.pipeline.source.scope import AuditScope, parse_time
-    from counterpoise.pipeline.storage.files import join
+    from counterpoise.pipeline.storage.files import beside, join
     from counterpoise.pipeline.tables.catalog import Catalog
     from counterpoise.report.difference import changed_findings
     from counterpoise.report.terminal import print_audit, print_changes
     from counterpoise.report.words import plural
 
-    captures = _by_cluster(sources, clusters) if sources else {_only_one(clusters): join(out, "capture")}
+    recorded = beside(out, "capture") if anonymize and not sources else join(out, "capture")
+    captures = _by_cluster(sources, clusters) if sources else {_only_one(clusters): recorded}
     begin = None if since is None else parse_time(since, "--from")
     end = None if until is None else parse_time(until, "--to")
     scope = AuditScope(groups, topics, begin, end, reset, headroom, policy_of(config))
@@ -173,8 +174,7 @@ def command(
             print_changes(changes, shown, None if verbose else top or 5, severities)
         total = result.summary["findings"]["total"]
         more = "" if verbose or not total else f"; {plural(total, 'finding')}: in the report, or printed with --verbose"
-        folder = join(out, "capture")
-        kept = [] if sources else [f"capture  {folder}: the same command continues it; `audit {folder}` needs no cluster"]
+        kept = [] if sources else [f"capture  {recorded}: the same command continues it; `audit {recorded}` needs no cluster"]
         for line in (f"report   {report}{more}", f"tables   {result.place}/tables", *kept):
             say(line)
     found = result.summary["findings"]["by_severity"]

@@ -41,11 +41,9 @@ def check_together(given: Mapping[str, Any]) -> None:
         raise OptionError("give the folder of a capture (SOURCE), or a cluster with --bootstrap-server; not both, not none")
     if given["--since"] not in (None, "last"):
         raise OptionError(f"--since {given['--since']}: only last is known; for a time give --from")
-    if given["--anonymize"] and live:
-        raise OptionError("--anonymize: a capture in OUT would hold all names; record with counterpoise capture")
     if given["--salt"] == "":
         raise OptionError("--salt is empty (an unset variable?); give a text, or leave it out for a random salt")
-    if given["--anonymize"] and given["--salt"] is None and (given["--follow"] or given["--since"]):
+    if given["--anonymize"] and given["--salt"] is None and (live or given["--follow"] or given["--since"]):
         raise OptionError("--anonymize: the next audit must hash names alike; give --salt too, the same each time")
     for name in _OF_TEXT:
         if given[name] and (given["--follow"] or given["--json"]):

@@ -272,8 +272,11 @@ def test_retention_and_what_is_said_on_a_terminal(broker: Broker, topic: str, tm
 
 def test_a_capture_that_has_ended_is_not_behind_whatever_it_read_at_a_time(broker: Broker, topic: str, tmp_path: Path) -> None:
     commit(broker, "steady-0", topic, [1, 2])
-    run, option, main, *words = command(broker, tmp_path, "--json")
-    by_ones = [run, option, f"from counterpoise.pipeline.capture import recorder; recorder.CONSUME = 1; {main}", *words]
+    _, _, _, *words = command(broker, tmp_path, "--json")
+    program = (
+        "from counterpoise.cli import main; from counterpoise.pipeline.capture import recorder; recorder.CONSUME = 1; main()"
+    )
+    by_ones = [sys.executable, "-c", program, *words]
     done = subprocess.run(by_ones, capture_output=True, text=True, timeout=WITHIN_S, check=True)
     assert json.loads(done.stdout)["behind"] == 0
 

@@ -73,7 +73,7 @@ def test_the_watermark_is_the_newest_sample_whose_earlier_records_are_all_read(
 
 def test_offsets_of_markers_that_were_read_are_not_forgotten_by_an_update_that_brings_samples_only(tmp_path: Path) -> None:
     """The last record of a log partition is at offset 8, the end of its transaction at 9; then all groups rest for hours."""
-    capture = SimpleNamespace(place=str(tmp_path), notes=(), faults=(), files=CaptureFiles())
+    capture = SimpleNamespace(place=str(tmp_path), records=None, notes=(), faults=(), files=CaptureFiles())
     transaction: Any = SimpleNamespace(captures={"c": capture}, scope=None, transaction=None)
     file = tmp_path / "1.parquet"
     pq.write_table(pa.table({}).replace_schema_metadata({STATE_KEY: json.dumps({OFFSETS_TOPIC: {"0": 10, "1": 5}})}), file)
@@ -144,7 +144,7 @@ def test_a_topic_that_was_deleted_for_a_while_is_compared_by_its_last_id(tmp_pat
     last, file = ClusterState(topics={"t": "a"}, lives={"t": 0}), tmp_path / "topics.json"
     for ids in ({}, {"t": new_id}):
         file.write_text(json.dumps({name: {"partitions": 1, "topic_id": one} for name, one in ids.items()}))
-        capture = SimpleNamespace(place=str(tmp_path), notes=(), faults=(), files=CaptureFiles(topics=str(file)))
+        capture = SimpleNamespace(place=str(tmp_path), records=None, notes=(), faults=(), files=CaptureFiles(topics=str(file)))
         job: Any = SimpleNamespace(captures={"c": capture}, scope=None, transaction=None)
         before, last = last, Update(job, {}, SavedState({}, {"c": last}, [], {})).clusters["c"]
         last.lives = {"t": 0}

@@ -26,7 +26,7 @@ from counterpoise.pipeline.tables.manifest import load_manifest
 from counterpoise.pipeline.tables.paths import dataset
 from tests.java import java_home
 from tests.pipeline.conftest import SHOP
-from tests.pipeline.incremental.pieces import cut, saved_in, until
+from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, cut, moment_at, saved_in, until
 
 LAKE = Path(__file__).parents[3] / ".lake"
 PROGRAM = "from counterpoise.cli import main\n\nmain()\n"
@@ -45,6 +45,19 @@ for name in TABLES:
 SQL = (
     "import sys\nfrom pyspark.sql import SparkSession\n\nSparkSession.builder.master('local[1]').getOrCreate().sql(sys.argv[1])\n"
 )
+SOURCE = """
+import sys
+from pyspark.sql import SparkSession
+from counterpoise.pipeline.audit import audit
+
+spark = SparkSession.builder.master("local[2]").getOrCreate()
+file, table, middle = sys.argv[1], f"{sys.argv[2]}.records", sys.argv[3]
+for some in (f"timestamp < '{middle}'", f"timestamp >= '{middle}'"):
+    spark.read.parquet(file).where(some).write.mode("append").saveAsTable(table)
+    audit(spark, spark.table(table), "updated", strategies=["sticky"], since_last=True)
+audit(spark, spark.table(table), "table", strategies=["sticky"])
+audit(spark, file, "file", strategies=["sticky"])
+"""
 COMMON = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -205,6 +218,19 @@ def test_a_catalog_has_the_rows_of_the_folder_and_none_twice(user: User, tmp_pat
     for capture in (half, half, SHOP):
         assert user.run(PROGRAM, *user.audit(capture, "shop")) == 1, user.said()
     assert user.differences("shop") == []
+
+
+@pytest.mark.parametrize("user", ["iceberg", "delta"], indirect=True)
+def test_audits_and_updates_of_a_table_of_records_give_the_tables_of_one_of_their_file(user: User) -> None:
+    records = pq.read_table(SHOP / RECORDS, filters=[("partition", "in", (0, 4))])
+    pq.write_table(records, user.folder / "records.parquet")
+    assert user.run(SOURCE, str(user.folder / "records.parquet"), user.format.schema, str(moment_at(0.5))) == 0, user.said()
+    for out in ("updated", "table"):
+        assert [name for name in TABLES if differ(user.folder / out, user.folder / "file", name)] == []
+
+
+def differ(one: Path, other: Path, name: str) -> bool:
+    return comparable_rows(one, name) != comparable_rows(other, name)
 
 
 def test_an_audit_killed_while_it_stores_and_run_again_stores_no_row_twice(user: User) -> None:

@@ -124,7 +124,7 @@ class Update:
         """
         capture = self._captures[name]
         now = first_record(capture.files) if capture.records is None else first_time_of(capture.records)
-        return now is None or (begin is not None and now <= begin)
+        return bool(capture.files.records) if now is None else begin is not None and now <= begin
 
     def _set_positions(self, name: str, engine: Engine) -> None:
         last, now = self._last[name], self.clusters[name]

@@ -25,10 +25,11 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from counterpoise.errors import CaptureError, StorageError
+from counterpoise.errors import CaptureError, OptionError, StorageError
 
 __all__ = [
     "absolute",
+    "beside",
     "delete",
     "exists",
     "file_infos",
@@ -136,6 +137,14 @@ def absolute(uri: str | Path) -> str:
 def join(uri: str, *names: str) -> str:
     """A path or URI below `uri`."""
     return "/".join([uri.rstrip("/"), *(name.strip("/") for name in names)])
+
+
+def beside(out: str, what: str) -> str:
+    """A hidden folder beside `out`, for what has plain names. Raises `OptionError` if `out` is a whole bucket: none can be."""
+    parent, _, name = absolute(out).rpartition("/")
+    if parent.endswith(":/"):
+        raise OptionError(f"{out}: a whole bucket; the {what} with plain names goes beside --out: give a folder in the bucket")
+    return f"{parent}/.{name}-{what}"
 
 
 def exists(uri: str) -> bool:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from counterpoise.errors import CaptureError, InvariantError, OptionError
+from counterpoise.errors import CaptureError, InvariantError
 from counterpoise.pipeline.storage.files import (
     absolute,
+    beside,
     delete,
     is_local,
     is_object_store,
@@ -70,10 +71,7 @@ class TableTransaction:
 
     def __init__(self, out: str, *, private: bool = False) -> None:
         self.out = absolute(out)
-        parent, _, name = self.out.rpartition("/")
-        if private and parent.endswith(":/"):
-            raise OptionError(f"{out}: a whole bucket; the state with plain names goes beside --out: give a folder in the bucket")
-        self.state = f"{parent}/.{name}-state" if private else join(self.out, _STATE)
+        self.state = beside(out, "state") if private else join(self.out, _STATE)
         wait = "wait for it" if is_local(self.out) else "wait for it (a minute if it was killed)"
         refused = f"{out}: another audit is writing there; {wait}, or give another --out"
         self.lock = WriterLock(join(self.out, FOLDER), refused)
