@@ -22,6 +22,7 @@ from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.assign import assign
 from counterpoise.planning.compare import compare
 from counterpoise.snapshot import Group, Member, Topic, read_assignment
+from counterpoise.snapshot.written import read_plan
 
 EXAMPLE = """{"topics": {"t1": 10, "t2": {"partitions": 2, "racks": [["a","b"],["b","c"]]}},
  "members": [{"id": "c0", "instance_id": null, "rack": null, "topics": ["t1"], "owned": {"t1": [0,1]},
@@ -196,6 +197,21 @@ def test_a_plan_needs_no_strategy(part: str) -> None:
     assert read_assignment(json.dumps({"strategy": "mine", part: owners})) == owners
     member_of_that_name = {part: {"t": [0]}, "b": {}}
     assert read_assignment(json.dumps(member_of_that_name)) == member_of_that_name
+
+
+@pytest.mark.parametrize("name", ["strategy", "protocol", "lag", "group"])
+def test_members_may_be_named_as_the_parts_of_a_plan(name: str) -> None:
+    """Both at once: a member `assignment`, or `target`, and one that is named as another part."""
+    for part in ("assignment", "target"):
+        for owned in ({"t": [0]}, {}):
+            owners = {part: owned, name: {"t": [1]}}
+            assert read_assignment(json.dumps(owners)) == read_plan(json.dumps(owners)) == owners
+
+
+def test_the_plan_of_a_group_without_members_has_an_empty_assignment() -> None:
+    for text in ('{"assignment": {}}', '{"assignment": {}, "group": "g"}', "{}"):
+        assert read_assignment(text) == read_plan(text) == {}
+    assert verify(Group({"t": 2}), read_assignment('{"assignment": {}}')) == []
 
 
 def test_text_that_is_not_json_is_one_clear_error() -> None:

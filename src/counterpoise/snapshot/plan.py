@@ -223,7 +223,8 @@ def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
     """`read_assignment` for decoded JSON."""
     if isinstance(value, Mapping):
         given = value.get("target") or value.get("assignment")
-        # A member may have such a name, too; then its values are lists of partitions.
-        if isinstance(given, Mapping) and ("strategy" in value or any(isinstance(owned, Mapping) for owned in given.values())):
+        # Members may have such names, too: all values are then objects, with lists of partitions in them.
+        members = value != {"assignment": {}} and all(isinstance(part, Mapping) for part in value.values())
+        if isinstance(given, Mapping) and (not members or any(isinstance(owned, Mapping) for owned in given.values())):
             value = given
     return fitted(value, Assignment, "plan", PLAN_ADVICE)
