@@ -18,9 +18,11 @@ from counterpoise.cli.inputs import read_groups
 from counterpoise.errors import SnapshotError
 from counterpoise.explanation import explain
 from counterpoise.laws import verify
+from counterpoise.model.lag import partition_lag
 from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.assign import assign
 from counterpoise.planning.compare import compare
+from counterpoise.simulation import simulate
 from counterpoise.snapshot import Group, Member, Topic, read_assignment
 from counterpoise.snapshot.written import read_plan
 
@@ -237,6 +239,17 @@ def test_groups_and_plans_go_from_process_to_process(carried: Callable[[Any], An
     assert there == group
     assert (taken.to_json(), dict(taken.options), taken.certificate.sticky) == (plan.to_json(), dict(plan.options), True)
     assert verify(there, taken) == []
+
+
+@pytest.mark.parametrize("carried", [copy.deepcopy, lambda what: pickle.loads(pickle.dumps(what))], ids=["copied", "pickled"])
+def test_arrays_of_results_stay_read_only_in_a_copy_and_in_another_process(carried: Callable[[Any], Any]) -> None:
+    group = Group.from_json(EXAMPLE)
+    plan, outcome = assign(group, "cooperative-sticky"), simulate("leader-crash", ["range"])["range"]
+    results = (plan, plan.certificate, plan.problem, group.settled, outcome.intervals, partition_lag([1], [0], [5]))
+    for taken in map(carried, results):
+        arrays = [getattr(taken, name) for name in dir(taken) if isinstance(getattr(taken, name), np.ndarray)]
+        assert arrays
+        assert not any(array.flags.writeable for array in arrays)
 
 
 def test_words_and_numbers_of_other_types_are_what_they_say() -> None:

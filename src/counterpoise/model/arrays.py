@@ -22,6 +22,7 @@ __all__ = [
     "UNOWNED",
     "Int32",
     "Int64",
+    "LockedArrays",
     "as_array",
     "check_length",
     "codes",
@@ -46,6 +47,13 @@ def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The array, made read-only; the caller holds the only reference."""
     array.flags.writeable = False
     return array
+
+
+class LockedArrays:
+    """Base of results with read-only arrays: these are read-only in a copy and in another process, too, where NumPy's are not."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({name: locked(part) if isinstance(part, np.ndarray) else part for name, part in state.items()})
 
 
 def read_only(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:

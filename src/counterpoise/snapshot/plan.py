@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.arrays import read_only
+from counterpoise.model.arrays import LockedArrays, read_only
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.snapshot.frozen import FrozenDict, FrozenList, frozen
 from counterpoise.snapshot.html import html_table
@@ -28,7 +28,7 @@ _CHECKED_IN_REPR = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan:
+class Plan(LockedArrays):
     """The result of an assignor for one group; it and its attributes are read-only.
 
     Attributes
