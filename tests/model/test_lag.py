@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,10 @@ def test_offsets_that_are_no_range_are_refused() -> None:
         partition_lag([0], [0, 7], [6, 6])
     with pytest.raises(ProblemError, match="begin: expected one integer per partition"):
         partition_lag([0], [0.5], [6])
+    nested: Any = [[1], [2, 3]]
+    for committed, end in ((nested, [5]), ([1], nested)):
+        with pytest.raises(ProblemError, match=r"(committed|end): expected a flat list of integers"):
+            partition_lag(committed, [0], end)
     with pytest.raises(ProblemError, match="names: 1 for 2 partitions"):
         partition_lag([0, 0], [0, 0], [6, 6], names=["t-0"])
 

@@ -18,10 +18,13 @@ from counterpoise.cli.inputs import read_groups
 from counterpoise.errors import SnapshotError
 from counterpoise.explanation import explain
 from counterpoise.laws import verify
+from counterpoise.model.lag import partition_lag
 from counterpoise.model.problem import UNOWNED
 from counterpoise.planning.assign import assign
 from counterpoise.planning.compare import compare
+from counterpoise.simulation import simulate
 from counterpoise.snapshot import Group, Member, Topic, read_assignment
+from counterpoise.snapshot.written import read_plan
 
 EXAMPLE = """{"topics": {"t1": 10, "t2": {"partitions": 2, "racks": [["a","b"],["b","c"]]}},
  "members": [{"id": "c0", "instance_id": null, "rack": null, "topics": ["t1"], "owned": {"t1": [0,1]},
@@ -198,6 +201,21 @@ def test_a_plan_needs_no_strategy(part: str) -> None:
     assert read_assignment(json.dumps(member_of_that_name)) == member_of_that_name
 
 
+@pytest.mark.parametrize("name", ["strategy", "protocol", "lag", "group"])
+def test_members_may_be_named_as_the_parts_of_a_plan(name: str) -> None:
+    """Both at once: a member `assignment`, or `target`, and one that is named as another part."""
+    for part in ("assignment", "target"):
+        for owned in ({"t": [0]}, {}):
+            owners = {part: owned, name: {"t": [1]}}
+            assert read_assignment(json.dumps(owners)) == read_plan(json.dumps(owners)) == owners
+
+
+def test_the_plan_of_a_group_without_members_has_an_empty_assignment() -> None:
+    for text in ('{"assignment": {}}', '{"assignment": {}, "group": "g"}', "{}"):
+        assert read_assignment(text) == read_plan(text) == {}
+    assert verify(Group({"t": 2}), read_assignment('{"assignment": {}}')) == []
+
+
 def test_text_that_is_not_json_is_one_clear_error() -> None:
     with pytest.raises(SnapshotError, match="not JSON"):
         Group.from_json('{"topics":')
@@ -221,6 +239,17 @@ def test_groups_and_plans_go_from_process_to_process(carried: Callable[[Any], An
     assert there == group
     assert (taken.to_json(), dict(taken.options), taken.certificate.sticky) == (plan.to_json(), dict(plan.options), True)
     assert verify(there, taken) == []
+
+
+@pytest.mark.parametrize("carried", [copy.deepcopy, lambda what: pickle.loads(pickle.dumps(what))], ids=["copied", "pickled"])
+def test_arrays_of_results_stay_read_only_in_a_copy_and_in_another_process(carried: Callable[[Any], Any]) -> None:
+    group = Group.from_json(EXAMPLE)
+    plan, outcome = assign(group, "cooperative-sticky"), simulate("leader-crash", ["range"])["range"]
+    results = (plan, plan.certificate, plan.problem, group.settled, outcome.intervals, partition_lag([1], [0], [5]))
+    for taken in map(carried, results):
+        arrays = [getattr(taken, name) for name in dir(taken) if isinstance(getattr(taken, name), np.ndarray)]
+        assert arrays
+        assert not any(array.flags.writeable for array in arrays)
 
 
 def test_words_and_numbers_of_other_types_are_what_they_say() -> None:

@@ -145,14 +145,8 @@ def _print(live: LiveGroup, advice: str | None, *, each: bool) -> None:
 
 def _row(state: PartitionState) -> tuple[object, ...]:
     offsets = ("" if value < 0 else value for value in (state.committed, state.begin, state.end))
-    return (
-        state.topic,
-        state.partition,
-        "?" if state.lag is None else state.lag,
-        *offsets,
-        state.owner,
-        _QUALITIES[state.quality][1],
-    )
+    lag = "?" if state.lag is None else state.lag
+    return state.topic, state.partition, lag, *offsets, state.owner, _QUALITIES[state.quality][1]
 
 
 def _lag_by_member(live: LiveGroup) -> dict[str, int]:

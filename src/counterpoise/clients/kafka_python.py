@@ -118,11 +118,8 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
 def _encoded(metadata: Any) -> bytes:
     """The subscription kafka-python 3 decoded, as bytes again."""
     owned = tuple((entry.topic, tuple(entry.partitions)) for entry in metadata.owned_partitions or ())
-    return encode_subscription(
-        Subscription(
-            tuple(metadata.topics), metadata.user_data, owned, metadata.generation_id, metadata.rack_id, metadata.version
-        )
-    )
+    rest = (metadata.user_data, owned, metadata.generation_id, metadata.rack_id, metadata.version)
+    return encode_subscription(Subscription(tuple(metadata.topics), *rest))
 
 
 class RangeAssignor(constructors.Range, _KafkaPythonAssignor):

@@ -18,13 +18,14 @@ from counterpoise.laws.exchange_graph import ExchangeGraph, classes, exchange_gr
 from counterpoise.laws.owners import complete, valid
 from counterpoise.laws.stickiness import shortest_labels
 from counterpoise.laws.violation import Move, Violation, Words
+from counterpoise.model.arrays import LockedArrays
 from counterpoise.model.problem import Int32, Int64, Problem
 
 __all__ = ["Certificate", "balance_violation", "certify", "check"]
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(LockedArrays):
     """The proof that a plan is optimal, or what is wrong with it.
 
     Attributes

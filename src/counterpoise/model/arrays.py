@@ -22,6 +22,8 @@ __all__ = [
     "UNOWNED",
     "Int32",
     "Int64",
+    "LockedArrays",
+    "as_array",
     "check_length",
     "codes",
     "locked",
@@ -33,10 +35,11 @@ __all__ = [
 ]
 
 
-def _array(name: str, values: object) -> npt.NDArray[Any]:
+def as_array(name: str, values: object) -> npt.NDArray[Any]:
+    """The values as an array. Raises `ProblemError` if they are lists of different lengths; the message starts with `name`."""
     try:
         return np.asarray(values)
-    except ValueError:  # lists of different lengths
+    except ValueError:
         raise ProblemError(f"{name}: expected a flat list of integers") from None
 
 
@@ -46,6 +49,13 @@ def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
+class LockedArrays:
+    """Base of results with read-only arrays: these are read-only in a copy and in another process, too, where NumPy's are not."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({name: locked(part) if isinstance(part, np.ndarray) else part for name, part in state.items()})
+
+
 def read_only(name: str, values: object, dtype: type, length: int) -> npt.NDArray[Any]:
     """Integers as a read-only array of this type and length; copied if other code could change them.
 
@@ -53,7 +63,7 @@ def read_only(name: str, values: object, dtype: type, length: int) -> npt.NDArra
     """
     if type(values) is np.ndarray and values.dtype == dtype and values.shape == (length,):
         return locked(values.copy()) if values.flags.writeable or values.base is not None else values
-    given = _array(name, values)
+    given = as_array(name, values)
     if given.ndim != 1 or len(given) != length:
         raise ProblemError(f"{name}: expected length {length}, got shape {given.shape}")
     if given.dtype.kind not in "iu" and given.size:
@@ -63,10 +73,7 @@ def read_only(name: str, values: object, dtype: type, length: int) -> npt.NDArra
         if not limits.min <= int(given.min()) <= int(given.max()) <= limits.max:
             raise ProblemError(f"{name}: a value lies beyond {limits.min}..{limits.max}")
     array: npt.NDArray[Any] = np.ascontiguousarray(given, dtype)
-    if array is given and (array.flags.writeable or array.base is not None):
-        array = array.copy()
-    array.flags.writeable = False
-    return array
+    return locked(array.copy() if array is given and (array.flags.writeable or array.base is not None) else array)
 
 
 def codes(name: str, values: object, length: int) -> Int32:
@@ -74,7 +81,7 @@ def codes(name: str, values: object, length: int) -> Int32:
 
     Raises `ProblemError` if they have another length, or are no integers; the message starts with `name`.
     """
-    given = _array(name, values)
+    given = as_array(name, values)
     if given.dtype.kind in "iu" and given.dtype != np.int32:
         limits, known = np.iinfo(np.int32), np.iinfo(given.dtype)
         given = np.asarray(np.clip(given, max(limits.min, int(known.min)), min(limits.max, int(known.max))))
@@ -86,7 +93,7 @@ def starts(name: str, values: object) -> npt.NDArray[Any]:
 
     Raises `ProblemError` if they do otherwise; the message starts with `name`.
     """
-    given = _array(name, values)
+    given = as_array(name, values)
     if given.ndim != 1 or not len(given):
         raise ProblemError(f"{name}: expected at least the leading 0, in a list")
     array = read_only(name, given, np.int64, len(given))

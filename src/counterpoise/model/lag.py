@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import OptionError, ProblemError, some
-from counterpoise.model.arrays import locked
+from counterpoise.model.arrays import LockedArrays, as_array, locked
 from counterpoise.model.problem import Int64
 
 EXACT = 0
@@ -28,7 +28,7 @@ __all__ = ["BELOW_BEGIN", "BEYOND_END", "EXACT", "RESET_POLICY", "PartitionLag",
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionLag:
+class PartitionLag(LockedArrays):
     """Lag per partition and how it was found.
 
     Attributes
@@ -118,7 +118,7 @@ def partition_lag(
 
 
 def _offsets(name: str, values: object) -> Int64:
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ProblemError(f"{name}: expected one integer per partition")
     if array.size and array.dtype.kind == "u" and int(array.max()) >= 2**63:

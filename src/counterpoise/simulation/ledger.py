@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.arrays import locked
+from counterpoise.model.arrays import LockedArrays, locked
 from counterpoise.model.problem import Int64
 
 __all__ = ["ABSENT", "Intervals", "Ledger"]
@@ -19,7 +19,7 @@ _GAIN, _LOSS = 1, -1
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(LockedArrays):
     """Ownership as half-open intervals, sorted by partition, then start."""
 
     # partition, member, start, end (int64[I]): partition key (see `World.keys`), member number in order of first join or ABSENT,

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from counterpoise.errors import SnapshotError
-from counterpoise.model.arrays import locked
+from counterpoise.model.arrays import LockedArrays, locked
 from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import FORM, check_claims, check_ids, check_lag, checked, known_topics, refuse_sets
@@ -29,7 +29,7 @@ __all__ = ["Group", "Member", "Settlement", "Topic", "check_group"]
 
 
 @dataclass(frozen=True, eq=False)
-class Settlement:
+class Settlement(LockedArrays):
     """A group after its claims are settled: the Problem, and what was dropped."""
 
     problem: Problem

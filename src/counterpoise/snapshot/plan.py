@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.model.arrays import read_only
+from counterpoise.model.arrays import LockedArrays, read_only
 from counterpoise.model.problem import UNOWNED, Int32, Problem
 from counterpoise.snapshot.frozen import FrozenDict, FrozenList, frozen
 from counterpoise.snapshot.html import html_table
@@ -28,7 +28,7 @@ _CHECKED_IN_REPR = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan:
+class Plan(LockedArrays):
     """The result of an assignor for one group; it and its attributes are read-only.
 
     Attributes
@@ -223,7 +223,8 @@ def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
     """`read_assignment` for decoded JSON."""
     if isinstance(value, Mapping):
         given = value.get("target") or value.get("assignment")
-        # A member may have such a name, too; then its values are lists of partitions.
-        if isinstance(given, Mapping) and ("strategy" in value or any(isinstance(owned, Mapping) for owned in given.values())):
+        # Members may have such names, too: all values are then objects, with lists of partitions in them.
+        members = value != {"assignment": {}} and all(isinstance(part, Mapping) for part in value.values())
+        if isinstance(given, Mapping) and (not members or any(isinstance(owned, Mapping) for owned in given.values())):
             value = given
     return fitted(value, Assignment, "plan", PLAN_ADVICE)
