@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["RUN", "command", "command_line", "family", "is_jvm", "started", "wait", "wait_for_the_end"]
+__all__ = ["RUN", "command", "family", "is_jvm", "python_workers", "started", "wait", "wait_for_the_end"]
 
 RUN = (sys.executable, "-m", "counterpoise")
 WITHIN_S = 600.0
@@ -58,20 +58,23 @@ def _runs(pid: int) -> bool:
 
 def family(pid: int) -> list[int]:
     """A process and all that it, and these, have started: what a service manager sends its signal to."""
-    parents = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except (FileNotFoundError, ProcessLookupError):
-                continue
+    parents = _parents()
     found = [pid]
     for one in found:
         found += [child for child, parent in parents.items() if parent == one]
     return found
 
 
-def command_line(pid: int) -> bytes:
+def _parents() -> dict[int, int]:
+    parents = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    return parents
+
+
+def _command_line(pid: int) -> bytes:
     """Its command line; empty if it has ended."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -80,4 +83,11 @@ def command_line(pid: int) -> bytes:
 
 def is_jvm(pid: int) -> bool:
     """Whether it is Spark's JVM."""
-    return b"SparkSubmit" in command_line(pid)
+    return b"SparkSubmit" in _command_line(pid)
+
+
+def python_workers(pid: int) -> list[int]:
+    """Spark's Python workers in the family of a process: what their daemon has forked."""
+    daemons = [one for one in family(pid) if b"pyspark.daemon" in _command_line(one)]
+    parents = _parents()
+    return [one for one in daemons if parents.get(one) in daemons]

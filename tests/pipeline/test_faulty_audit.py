@@ -15,7 +15,7 @@ from counterpoise.cli.app import app
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage import files
 from counterpoise.pipeline.tables.manifest import load_manifest
-from tests.cli.commands import family
+from tests.cli.commands import python_workers
 from tests.faulty_store import Fault, FaultyStore, Kind
 from tests.pipeline.incremental.pieces import comparable_rows
 from tests.s3_server import upload
@@ -68,9 +68,6 @@ def audit(source: str, out: str) -> Result:
 
 
 def kill_workers() -> None:
-    """Kill Spark's Python workers, which their daemon has forked."""
-    words = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in family(os.getpid())}
-    daemons = {pid for pid, line in words.items() if b"pyspark.daemon" in line}
-    for pid in daemons:
-        if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) in daemons:
-            os.kill(pid, signal.SIGKILL)
+    """Kill Spark's Python workers."""
+    for pid in python_workers(os.getpid()):
+        os.kill(pid, signal.SIGKILL)

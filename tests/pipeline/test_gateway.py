@@ -114,7 +114,7 @@ def test_an_error_without_a_jvm_says_that_it_has_ended_and_is_exit_code_3(
 ) -> None:
     monkeypatch.setattr(spark_records, "jvm_ended", lambda: True)
     with (
-        pytest.raises(SourceError, match=r"^a: Spark's JVM has ended; nothing is stored: run it again") as raised,
+        pytest.raises(SourceError, match=r"^a: Spark's JVM has ended; run it again") as raised,
         read_errors("a"),
     ):
         raise lost

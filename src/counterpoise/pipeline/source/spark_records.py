@@ -79,7 +79,7 @@ def read_errors(where: str) -> Iterator[None]:
             ) from error
         if (ended := jvm_ended()) or any(sign in text for sign in _ENDED):
             failure = OSError("Spark's JVM has ended" if ended else "a Python worker of Spark was killed, or was out of memory")
-            advice = "nothing is stored: run it again, with more memory if it needs that"
+            advice = "run it again, with more memory if it needs that"
             raise SourceError(f"{where}: {failure}; {advice}") from failure
         condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
         if isinstance(error, AnalysisException) and condition in ("UNABLE_TO_INFER_SCHEMA", "PATH_NOT_FOUND"):
