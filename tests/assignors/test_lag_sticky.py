@@ -325,6 +325,9 @@ def test_a_member_below_its_least_count_takes_partitions_without_a_claim_first()
     problem = problem_of([12], [[0, 1, 2]], 3, [0] * 6 + [UNOWNED] * 6, lag=[1] * 6 + [1000] + [1] * 5)
     assert np.bincount(owner := lag_sticky(problem, counts=2)).tolist() == [6, 2, 4]
     assert set(owner[:6].tolist()) == {0}
+    # Member 0 gives up six of twelve claims; one of these goes to member 1, and no seventh.
+    problem = problem_of([12], [[0, 1, 2]], 3, [0] * 12, lag=[1] * 11 + [1000])
+    assert np.bincount(owner := lag_sticky(problem, counts=2)).tolist() == [6, 2, 4]
 
 
 @pytest.mark.parametrize(("n", "members", "band"), [(100, 2, 20), (10, 2, 2), (12, 3, 2), (10, 2, 4)])

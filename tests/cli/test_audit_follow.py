@@ -111,6 +111,39 @@ def test_an_audit_that_was_made_without_follow_is_left_as_it_is(tmp_path: Path) 
     assert [file.name for file in tmp_path.iterdir()] == ["summary.json"]
 
 
+@pytest.mark.parametrize("more", [[], ["--anonymize", "--salt", "other"]], ids=["plain names", "another salt"])
+def test_a_cluster_is_not_recorded_if_names_in_the_folder_are_hashed(
+    more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is made to be passed on: a recording with plain names must not come into it."""
+    monkeypatch.setattr(Recorder, "run", lambda *_, **__: pytest.fail("it records"))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "summary.json").write_text(json.dumps({"format": SUMMARY_FORMAT, "hashed": "abc"}))
+    options = ["audit", "--bootstrap-server", "h:1", "--out", str(tmp_path / "out"), *more]
+    done = CliRunner().invoke(app, options)
+    assert (done.exit_code, "the names there are hashed" in done.output) == (2, True), done.output
+    assert CliRunner().invoke(app, [*options, "--follow"]).exit_code == 2
+    assert [file.name for file in tmp_path.rglob("*")] == ["out", "summary.json"]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_with_hashed_names_the_cluster_is_recorded_beside_the_folder(
+    follow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = []
+
+    def recorder(_: object, folder: str, *__: object) -> None:
+        folders.append(folder)
+        raise SourceError("h:1 does not answer", transient=True)
+
+    monkeypatch.setattr("counterpoise.pipeline.capture.recorder.Recorder", recorder)
+    words = ["audit", "--bootstrap-server", "h:1", "--anonymize", "--salt", "s", *(["--follow"] if follow else [])]
+    assert CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")]).exit_code == 3
+    assert folders == [str(tmp_path / ".out-capture")]
+    done = CliRunner().invoke(app, [*words, "--out", "s3://bucket"])
+    assert (done.exit_code, "a whole bucket; the capture with plain names goes beside" in done.output) == (2, True), done.output
+
+
 @pytest.mark.spark
 def test_a_signal_stops_following_while_spark_starts(tmp_path: Path) -> None:
     """While it follows: tests/pipeline/test_live_pages.py."""

@@ -58,7 +58,7 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {"notice": SEVERITIES, "warning": SEVERIT
     "--headroom", default=0.2, show_default=True, type=FiniteRange(0, 10), help="Reserve of a group's members: 0.2 is a fifth."
 )
 @click.option("--strategies", "names", metavar="NAMES", help="Strategies to replay (comma separated). Default: all.")
-@click.option("--anonymize", is_flag=True, help="Hash the names of groups, topics, clients and members in everything written.")
+@click.option("--anonymize", is_flag=True, help="Hash the names of groups, topics, clients and members in all of OUT.")
 @click.option(
     "--salt", envvar="COUNTERPOISE_SALT", metavar="TEXT", help="With --anonymize: the salt of the hashes. Default: random."
 )
@@ -66,7 +66,12 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {"notice": SEVERITIES, "warning": SEVERIT
 @click.option("--table-prefix", metavar="TEXT", help="With --into: prefix of the names of those tables.")
 @click.option("--since", "since_last", metavar="last", help="last: read only what is new since the last such audit into OUT.")
 @click.option("--follow", "following", is_flag=True, help="Run until stopped; new records reach the tables within seconds.")
-@click.option("--bootstrap-server", "bootstrap", metavar="HOST:PORT", help="No SOURCE: record this cluster into OUT/capture.")
+@click.option(
+    "--bootstrap-server",
+    "bootstrap",
+    metavar="HOST:PORT",
+    help="No SOURCE: record this cluster into OUT/capture (with --anonymize beside OUT).",
+)
 @click.option("--command-config", "properties", type=FILE, help="Properties file, as for Kafka's tools.")
 @click.option(
     "--config",
@@ -185,7 +190,7 @@ def _run(
     captures: dict[str, str], out: str, settings: Settings | None, *, since_last: bool, **options: Any
 ) -> tuple[AuditResult, str]:
     """Audit captures, after recording the cluster of `settings` into the only one; returns the result and the page."""
-    from counterpoise.pipeline.audit import audit, check_continued
+    from counterpoise.pipeline.audit import audit, check_out
     from counterpoise.report.render import write_report
 
     err = console(stderr=True)
@@ -196,7 +201,7 @@ def _run(
         def step(stage: str, done: int = 0, total: int = 0) -> None:
             bar.update(shown, description=f"{stage} ({done} of {total})" if total else stage)
 
-        if since_last and not check_continued(out):
+        if not check_out(out, options["salt"], since_last=since_last) and since_last:
             err.print(f"{out}: no earlier audit with --since last, so everything is read")
         if settings is not None:
             from counterpoise.pipeline.capture.recorder import Recorder

@@ -42,7 +42,7 @@ def follow(
     """
     host, port = address
     need("--follow", "follow", *(() if port is None else ("prometheus_client",)))
-    from counterpoise.pipeline.audit import check_continued
+    from counterpoise.pipeline.audit import check_out
     from counterpoise.pipeline.follow.follower import Follow
     from counterpoise.pipeline.gateway import sigterm_deferred
     from counterpoise.pipeline.session import local_session
@@ -50,7 +50,7 @@ def follow(
     from counterpoise.pipeline.tables.catalog import check_lasting
     from counterpoise.report.render import write_report
 
-    check_continued(out)
+    check_out(out, options["salt"], since_last=True)
     stopped = threading.Event()
     with stopped_by_signals(stopped.set), _recorded(settings, next(iter(captures.values())), stopped) as watch, _shown() as show:
         if stopped.is_set():

@@ -50,7 +50,7 @@ def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class LockedArrays:
-    """Base of results with read-only arrays: these are read-only in a copy and in another process, too, where NumPy's are not."""
+    """Base of results with read-only arrays, which stay so in a copy and after pickling: NumPy makes these writeable."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update({name: locked(part) if isinstance(part, np.ndarray) else part for name, part in state.items()})

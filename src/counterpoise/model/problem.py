@@ -240,8 +240,8 @@ def _subscribes(topic: Int32, member: Int32, problem: Problem) -> npt.NDArray[np
     Returns bool of the pairs' length. O(pairs + S) with a dense table; beyond 50 million cells O(pairs log S).
     """
     n_topics, n_members = problem.n_topics, problem.n_members
-    starts = problem.subscriber_start
-    keys = np.repeat(np.arange(n_topics), starts[1:] - starts[:-1]) * n_members + problem.subscriber
+    start = problem.subscriber_start
+    keys = np.repeat(np.arange(n_topics), start[1:] - start[:-1]) * n_members + problem.subscriber
     wanted = np.asarray(topic, np.int64) * n_members + member
     if n_topics * n_members <= DENSE_CELLS:
         table = np.zeros(n_topics * n_members, np.bool_)

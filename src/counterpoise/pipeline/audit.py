@@ -27,13 +27,13 @@ from counterpoise.pipeline.source.spark_records import check_columns, read_error
 from counterpoise.pipeline.storage.files import absolute, is_local, join
 from counterpoise.pipeline.tables.anonymous import fingerprint
 from counterpoise.pipeline.tables.catalog import Catalog, check_lasting, check_target
-from counterpoise.pipeline.tables.manifest import Manifest, load_manifest, summary_of
+from counterpoise.pipeline.tables.manifest import load_manifest, summary_of
 from counterpoise.pipeline.tables.paths import dataset
 from counterpoise.pipeline.tables.transaction import TableTransaction
 from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import fitted
 
-__all__ = ["AuditResult", "Source", "audit", "check_continued"]
+__all__ = ["AuditResult", "Source", "audit", "check_out"]
 
 Source: TypeAlias = str | Path | DataFrame | Capture
 _ONLY_RECORDS = "only records were given: lag is unknown, and commits of aborted or open transactions, if any, count as commits"
@@ -159,7 +159,7 @@ def audit(
     if "" in sources:
         raise OptionError("a cluster without a name; give one with --cluster")
     captures = {name: _capture(one) for name, one in sources.items()}
-    _check_out(out, salt, since_last=since_last)
+    check_out(out, salt, since_last=since_last)
     where = ", ".join(one.place for one in captures.values())
     work = held or TableTransaction(str(out), private=since_last and salt is not None)
     job = Job(captures, work, names, scope or AuditScope(), salt, into)
@@ -174,7 +174,9 @@ def audit(
                     work.discard()
                     summary = Run(session, job, progress, update.from_scratch()).run(where)
         except NothingNewError:
-            return replace(_result(out, json.loads(summary_of(str(out), work.manifest) or b"")), nothing_new=True)
+            before = summary_of(str(out), work.manifest)
+            assert before is not None, "a state is stored with a summary"
+            return replace(_result(out, json.loads(before)), nothing_new=True)
     return _result(out, summary)
 
 
@@ -200,7 +202,10 @@ def _session(spark: SparkSession | None, captures: Mapping[str, Capture], into: 
 
 
 def _update(job: Job) -> Update:
-    """The update, its options and captures checked. `NothingNewError` if no file has changed (a DataFrame is read to know)."""
+    """Make the update, and check its options and captures.
+
+    Raises `NothingNewError` if no file has changed; whether a DataFrame has changed is known when it is read.
+    """
     scope, into = job.scope, job.into
     same: dict[str, Any] = {"--cluster": list(job.captures), "--group": list(scope.groups), "--topic": list(scope.topics)}
     same |= {name: None if at is None else at.isoformat() for name, at in (("--from", scope.since), ("--to", scope.until))}
@@ -215,32 +220,18 @@ def _update(job: Job) -> Update:
     return update
 
 
-def check_continued(out: str | Path, manifest: Manifest | None = None) -> bool:
-    """Whether `out` has an earlier audit with ``--since last``, which the next one updates.
-
-    `manifest` is that of `out`, if the caller has it. Raises `OptionError` if it has tables of audits without ``--since last``,
-    which an update would have to replace.
-    """
-    manifest = manifest or load_manifest(str(out))
-    if manifest is not None and is_continued(manifest):
-        return True
-    if summary_of(str(out), manifest) is not None:
-        raise OptionError(f"--since last: the audit in {out} was made without it and cannot be continued; give another --out")
-    return False
-
-
-def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
-    """Check that the rows of this audit can be added to those in the folder.
+def check_out(out: str | Path, salt: str | None, *, since_last: bool) -> bool:
+    """Check that the rows of this audit can be added to those in the folder; returns whether it has an audit already.
 
     Raises `CaptureError` if an earlier version wrote the folder, or its ``summary.json`` is damaged. Raises `OptionError` if its
     salt differs (or only one has a salt), or if only one of the two audits uses ``--since last``.
     """
     manifest = load_manifest(str(out))
-    if since_last:
-        check_continued(out, manifest)
     text = summary_of(str(out), manifest)
     if text is None:
-        return
+        return False
+    if since_last and not (manifest is not None and is_continued(manifest)):
+        raise OptionError(f"--since last: the audit in {out} was made without it and cannot be continued; give another --out")
     try:
         before = json.loads(text)
     except ValueError:
@@ -257,6 +248,7 @@ def _check_out(out: str | Path, salt: str | None, *, since_last: bool) -> None:
         )
         held = "plain" if before.get("hashed") is None else hashed
         raise OptionError(f"{out}: the names there are {held}; one folder has names of one kind, give another --out")
+    return True
 
 
 def _capture(source: str | Path | DataFrame | Capture) -> Capture:

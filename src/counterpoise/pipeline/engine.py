@@ -34,7 +34,7 @@ from counterpoise.pipeline.session import configured
 from counterpoise.pipeline.shuffle.blocks import BLOCKS, MANIFEST, ClusterTask, bucket_count
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.source.scope import AuditScope
-from counterpoise.pipeline.source.spark_records import new_records
+from counterpoise.pipeline.source.spark_records import in_window, new_records
 from counterpoise.pipeline.tables.catalog import Catalog
 from counterpoise.pipeline.tables.transaction import TableTransaction
 from counterpoise.pipeline.tasks import fold_blocks, groups, newest, read_splits, read_states, scan_records
@@ -164,11 +164,7 @@ class Engine:
 
     def _refuse_duplicates(self, name: str, partitions: Sequence[int]) -> None:
         rows = self._raw_records(name).where(fn.col("partition").isin(*partitions))
-        if self._scope.since is not None:
-            rows = rows.where(fn.col("timestamp") >= fn.lit(self._scope.since))
-        if self._scope.until is not None:
-            rows = rows.where(fn.col("timestamp") < fn.lit(self._scope.until))
-        counted = rows.groupBy("partition", "offset").count().where("count > 1")
+        counted = in_window(rows, self._scope).groupBy("partition", "offset").count().where("count > 1")
         first = fn.min(fn.struct("partition", "offset")).alias("first")
         repeats = counted.agg(fn.sum(fn.col("count") - 1).alias("n"), first).collect()[0]
         if repeats["n"]:

@@ -224,7 +224,7 @@ def target_in(value: Any) -> dict[str, dict[str, list[int]]]:
     if isinstance(value, Mapping):
         given = value.get("target") or value.get("assignment")
         # Members may have such names, too: all values are then objects, with lists of partitions in them.
-        members = value != {"assignment": {}} and all(isinstance(part, Mapping) for part in value.values())
+        members = value not in ({"assignment": {}}, {"target": {}}) and all(isinstance(part, Mapping) for part in value.values())
         if isinstance(given, Mapping) and (not members or any(isinstance(owned, Mapping) for owned in given.values())):
             value = given
     return fitted(value, Assignment, "plan", PLAN_ADVICE)

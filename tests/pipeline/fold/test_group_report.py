@@ -15,7 +15,7 @@ from counterpoise.pipeline.findings.ranking import finding_rows
 from counterpoise.pipeline.fold.group_figures import commits_by_group, lag_figures
 from counterpoise.pipeline.fold.group_report import ReportTotals, report_rows
 from counterpoise.pipeline.fold.group_state import GroupState
-from counterpoise.pipeline.fold.lag import keep_newest
+from counterpoise.pipeline.fold.lag import keep_newest_lag
 from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.records.place import micros
 from tests.pipeline.fold.histories import Commit, Event, History, Sample, Step, folded
@@ -86,7 +86,7 @@ def test_the_partitions_with_most_of_an_owners_lag_are_named_also_when_they_come
         order, parts = np.random.default_rng(seed).permutation(len(rows)), partitions(rows)
         parts.names.members = {"m-1": 0, "m-2": 1}
         for some in (order[:4], order[4:]):
-            keep_newest(parts, replace(lag_rows(parts, [rows[at] for at in some.tolist()]), owner=owner[some]))
+            keep_newest_lag(parts, replace(lag_rows(parts, [rows[at] for at in some.tolist()]), owner=owner[some]))
         ((group, figures),) = lag_figures(parts, np.zeros(0, np.int64))
         assert (group, figures["lag_owner"], figures["lag_now"], figures["committed_partitions"]) == ("g", "m-1", 6951, 12)
         named = [(one["topic"], one["partition"], one["lag"]) for one in figures["lag_partitions"]]

@@ -81,7 +81,9 @@ def test_offsets_of_markers_that_were_read_are_not_forgotten_by_an_update_that_b
     for files, last in (((str(file),), [(0, 8, 700)]), ((), [])):
         update = Update(transaction, {}, SavedState({}, {"c": state}, [], {}))
         clusters = {"c": SimpleNamespace(record_files=files, ends=EndsFile.empty())}
-        engine: Any = SimpleNamespace(scanned=[{"cluster": "c", "last": last}], clusters=clusters, topic_names=dict)
+        engine: Any = SimpleNamespace(
+            scanned=[{"cluster": "c", "last": last, "decoded": 0, "errors": 0, "kinds": []}], clusters=clusters, topic_names=dict
+        )
         engine.last_record_time, engine.tasks = lambda _: 700, {"c": SimpleNamespace(buckets=8)}
         update._set_positions("c", engine)
         state = update.clusters["c"]

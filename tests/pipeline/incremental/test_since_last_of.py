@@ -196,6 +196,19 @@ def test_updates_of_a_data_frame_give_the_tables_of_one_audit(spark: SparkSessio
             update(early)
 
 
+def test_a_data_frame_without_records_that_were_read_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    """The topic was compacted; its first record is still there. Late records would have everything read again."""
+    out = tmp_path / "out"
+    records = spark.read.parquet(str(grown(tmp_path / "capture", 0.5, "unsampled")["default"] / RECORDS))
+    early = records.where((fn.col("partition") == 0) | (fn.col("timestamp") < fn.lit(moment_at(0.2))))
+    with configured(spark, ONE_PARTITION):
+        audit(spark, early, out, strategies=STRATEGIES, since_last=True)
+        ends = early.where("partition = 0").agg(fn.min("offset"), fn.max("offset")).collect()[0]
+        compacted = records.where(f"partition = 4 OR offset % 2 = 0 OR offset IN ({ends[0]}, {ends[1]})")
+        audit(spark, compacted, out, strategies=STRATEGIES, since_last=True)
+    assert [len(rows_by_number(out, "offset_commits", number)) > 0 for number in (1, 2)] == [True, True]
+
+
 AGAIN = "give the same; to audit from the start, give another --out"
 EAST = {"east": SHOP}
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {

@@ -23,7 +23,7 @@ from counterpoise.pipeline.fold.group_figures import (
 from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.fold.health_fold import add_health, add_seconds, health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
-from counterpoise.pipeline.fold.lag import Samples, keep_newest, lag_rows, times_of_slices
+from counterpoise.pipeline.fold.lag import Samples, keep_newest_lag, lag_rows, times_of_slices
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import NewSteps
@@ -163,7 +163,7 @@ class Bucket:
             found = [Samples.empty()]
             for lag in lag_rows(parts, ends, spec.ids_at_end, spec.reset, moment):
                 rows.add_lag(parts, lag.written)
-                keep_newest(parts, lag.written)
+                keep_newest_lag(parts, lag.written)
                 found.append(lag.samples)
             parts.since = max(parts.since, moment)
             every = Samples.joined(found)

@@ -1,4 +1,4 @@
-"""The health of each partition after a sample: columns of one matrix, because all are taken and put back at every sample."""
+"""The state of health of members, and of partitions: columns of one matrix, as all are taken and put back at every sample."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.pipeline.source.scope import Reset
 
-__all__ = ["QUALITIES", "LagRows", "Samples", "keep_newest", "lag_rows", "times_of_slices"]
+__all__ = ["QUALITIES", "LagRows", "Samples", "keep_newest_lag", "lag_rows", "times_of_slices"]
 
 _COLUMNS = COLUMNS["partition_lag"]
 _ROWS = 25_000
@@ -120,7 +120,7 @@ def lag_rows(
             yield from _rows(parts, ends, key, time, np.concatenate((at_s, before)), len(key_s), former, reset, until)
 
 
-def keep_newest(parts: PartitionStates, rows: LagRows) -> None:
+def keep_newest_lag(parts: PartitionStates, rows: LagRows) -> None:
     """Keep the newest row of each partition in `parts.keys`."""
     keys = parts.keys
     order = np.argsort(rows.time, kind="stable")

@@ -125,7 +125,8 @@ class Follow:
                 return
             self._failed = error
             if not isinstance(error, CounterpoiseError) or jvm_ended():
-                where, reason = ", ".join(map(str, self._sources.values())), cause_of(str(error))
+                where = ", ".join(map(str, self._sources.values()))
+                reason = "Spark's JVM has ended" if jvm_ended() else cause_of(str(error))
                 self._failed = SourceError(f"{where}: an update has failed ({reason}); start again, nothing is lost")
                 if not isinstance(error, OSError):  # an OSError in the chain gives exit code 3
                     failure = OSError(reason)

@@ -128,8 +128,8 @@ def _check_nothing_lost(cluster: str, last: ClusterState, manifests: Sequence[Ma
         if first > position:
             raise CaptureError(
                 f"--since last: the capture of cluster {cluster} dropped records before they were audited (log partition "
-                f"{partition}: offsets {position} to {first - 1}); to audit what is left, give another --out; "
-                "a longer --keep-days of the capture prevents it"
+                f"{partition}: offsets {position} to {first - 1}); to audit what is left, give another --out; keep them longer "
+                "(capture --keep-days)"
             )
 
 

@@ -19,7 +19,7 @@ from counterpoise.pipeline.incremental.positions import (
     watermark_of,
 )
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
-from counterpoise.pipeline.source.spark_records import first_time_of
+from counterpoise.pipeline.source.spark_records import count_before, in_window
 from counterpoise.pipeline.storage.files import is_local
 
 __all__ = ["FinalRowsChangedError", "NothingNewError", "Update"]
@@ -110,27 +110,31 @@ class Update:
             now.begin = last.begin if last.positions else first
             # Of the records before the window the newest of each key count; which they are is known when all are read.
             early = any(one["early"] for one in manifests)
-            if (named or late or early or in_scope or recreated(last, now)) and self._still_complete(name, last.begin):
+            if (named or late or early or in_scope or recreated(last, now)) and self._still_complete(name, last):
                 raise FinalRowsChangedError
             self._set_positions(name, engine)
         if self.unchanged and not any(one["flushes"] for one in engine.scanned):
             raise NothingNewError
 
-    def _still_complete(self, name: str, begin: int | None) -> bool:
+    def _still_complete(self, name: str, last: ClusterState) -> bool:
         """Whether a capture still has all records that it had at the last audit, so that they can be read again.
 
-        It has if its first record is as old as the first one that was read, or older, or its files do not tell. If retention has
-        dropped records, what was written from them stays as it is.
+        A DataFrame has if it has as many records up to the saved positions. A capture of files has if its first record is as old
+        as the first one that was read, or older, or its files do not tell. If it has dropped records, what was written from them
+        stays as it is.
         """
         capture = self._captures[name]
-        now = first_record(capture.files) if capture.records is None else first_time_of(capture.records)
-        return bool(capture.files.records) if now is None else begin is not None and now <= begin
+        if capture.records is not None:
+            return count_before(in_window(capture.records, self._scope), last.positions) >= last.records
+        now = first_record(capture.files)
+        return bool(capture.files.records) if now is None else last.begin is not None and now <= last.begin
 
     def _set_positions(self, name: str, engine: Engine) -> None:
         last, now = self._last[name], self.clusters[name]
-        now.positions, now.stamps = dict(last.positions), dict(last.stamps)
-        for one in engine.scanned:
-            for partition, offset, time in one["last"] if one["cluster"] == name else ():
+        now.positions, now.stamps, now.records = dict(last.positions), dict(last.stamps), last.records
+        for one in (one for one in engine.scanned if one["cluster"] == name):
+            now.records += one["decoded"] + one["errors"] + sum(n for _, n, _ in one["kinds"])
+            for partition, offset, time in one["last"]:
                 if offset >= now.positions.get(partition, 0):
                     now.positions[partition], now.stamps[partition] = offset + 1, time
         now.end = max((at for at in (last.end, engine.last_record_time(name)) if at is not None), default=None)

@@ -17,9 +17,10 @@ from counterpoise.errors import CaptureError, MissingExtraError, SourceError, St
 from counterpoise.pipeline.capture.columns import RECORDS_FILE
 from counterpoise.pipeline.gateway import jvm_ended
 from counterpoise.pipeline.source.checks import KAFKA, check_columns_present
-from counterpoise.pipeline.source.parquet_rows import RAW_TYPES, utc_micros
+from counterpoise.pipeline.source.parquet_rows import RAW_TYPES
+from counterpoise.pipeline.source.scope import AuditScope
 
-__all__ = ["check_columns", "first_time_of", "new_records", "read_errors"]
+__all__ = ["check_columns", "count_before", "in_window", "new_records", "read_errors"]
 
 
 def check_columns(records: DataFrame) -> DataFrame:
@@ -41,10 +42,17 @@ def check_columns(records: DataFrame) -> DataFrame:
     return records.select(*columns)
 
 
-def first_time_of(records: DataFrame) -> int | None:
-    """The time of the earliest record, in microseconds; None: there is none in the years 1 to 9999."""
-    first: int | None = utc_micros(records.agg(fn.min("timestamp")).toArrow()[0].chunk(0)).cast("int64")[0].as_py()
-    return first
+def in_window(records: DataFrame, scope: AuditScope) -> DataFrame:
+    """The records in the window of time."""
+    if scope.since is not None:
+        records = records.where(fn.col("timestamp") >= fn.lit(scope.since))
+    return records if scope.until is None else records.where(fn.col("timestamp") < fn.lit(scope.until))
+
+
+def count_before(records: DataFrame, end: Mapping[int, int]) -> int:
+    """How many records there are before these offsets of log partitions."""
+    parts = (f"(`partition` = {partition} AND `offset` < {offset})" for partition, offset in end.items())
+    return records.where(" OR ".join(("false", *parts))).count()
 
 
 def new_records(records: DataFrame, begin: Mapping[int, int]) -> DataFrame:
@@ -56,7 +64,7 @@ def new_records(records: DataFrame, begin: Mapping[int, int]) -> DataFrame:
 
 @contextmanager
 def read_errors(where: str) -> Iterator[None]:
-    """Turn Spark's errors on unreadable input, on workers without a package, and without its JVM, into an error of one line."""
+    """Turn Spark's errors on unreadable input, on workers without a package, and after the end of its JVM into one line each."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:  # the last one: no JVM answers

@@ -140,7 +140,10 @@ def join(uri: str, *names: str) -> str:
 
 
 def beside(out: str, what: str) -> str:
-    """A hidden folder beside `out`, for what has plain names. Raises `OptionError` if `out` is a whole bucket: none can be."""
+    """A hidden folder beside `out`, for files with plain names.
+
+    Raises `OptionError` if `out` is a whole bucket, which has no place beside it.
+    """
     parent, _, name = absolute(out).rpartition("/")
     if parent.endswith(":/"):
         raise OptionError(f"{out}: a whole bucket; the {what} with plain names goes beside --out: give a folder in the bucket")

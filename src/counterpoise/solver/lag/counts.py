@@ -87,7 +87,7 @@ def band_slack(state: PlanState) -> CountSlack:
 def raise_to_least(state: PlanState, claims: list[int] | None = None) -> bool:
     """Transfer partitions to members below `least` from those furthest above it; whether none is below then.
 
-    With `claims` only partitions that have no claim are transferred.
+    With `claims` only partitions that are not with their claimants are transferred.
     """
     allowed = state.least
     assert allowed is not None
@@ -102,6 +102,6 @@ def raise_to_least(state: PlanState, claims: list[int] | None = None) -> bool:
             for _, partition in list(state.holding[giver]):
                 if state.count[member] >= allowed[member] or not state.may_transfer(giver, member):
                     break
-                if state.group.may_take(partition, member) and (claims is None or claims[partition] == UNOWNED):
+                if state.group.may_take(partition, member) and (claims is None or claims[partition] != giver):
                     state.pass_on([(partition, member)])
     return all(state.count[member] >= allowed[member] for member in short)
