@@ -51,7 +51,9 @@ def test_what_there_was_to_read_is_said(tmp_path: Path, monkeypatch: pytest.Monk
         return AuditResult(str(tmp_path), summary, (), nothing_new=known)
 
     if known:
-        write_bytes((manifest := Manifest(str(tmp_path), 1, frozenset({".state/saved/a.json"}))).place, manifest.to_bytes())
+        small = {"summary.json": json.dumps({"format": SUMMARY_FORMAT, "hashed": None, "since_last": 1})}
+        manifest = Manifest(str(tmp_path), 1, frozenset({".state/saved/a.json"}), small_files=small)
+        write_bytes(manifest.place, manifest.to_bytes())
         for file in ("summary.json", "report.html"):
             (tmp_path / file).write_text("")
     monkeypatch.setattr("counterpoise.pipeline.audit.audit", found)

@@ -181,11 +181,11 @@ def test_whatever_an_update_raises_if_the_jvm_has_ended_the_exit_code_is_3(
 
     def fail(*_: object, **__: object) -> None:
         ended.append(True)
-        raise CaptureError("s.rebalances: Answer from Java side is empty")
+        raise CaptureError("s.rebalances: some words of Spark")
 
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.audit", fail)
     monkeypatch.setattr("counterpoise.pipeline.follow.follower.jvm_ended", lambda: bool(ended))
-    with pytest.raises(SourceError, match=r"failed \(s\.rebalances: Answer from Java side is empty\); start again") as raised:
+    with pytest.raises(SourceError, match=r"failed \(Spark's JVM has ended\); start again") as raised:
         Follow(spark, {"default": SHOP}, tmp_path / "out").run()
     assert exit_code_of(raised.value) == 3
 
