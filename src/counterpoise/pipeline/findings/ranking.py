@@ -55,7 +55,7 @@ def rank_all(folded: Iterable[Mapping[str, Any]], names: NewFiles, last_times: M
     """Write the tables `findings` and `actions`, to files with names from `names`.
 
     `folded` are manifests of fold tasks; `last_times`: cluster -> time of its last record, in microseconds, which gives the day
-    of its rows. Memory: some fifty bytes per finding, some two kilobytes per group with findings, and the rows of one file.
+    of its rows. Memory: some fifty bytes per finding, some 15 kilobytes per group with findings, and the rows of one file.
 
     Returns `tables`: table -> cluster -> manifest of its files; `kinds`: (severity, kind) -> number of findings to decide on;
     `accepted`: number of the others, ranked last; `top`: the first `MOST_FINDINGS` of all; `actions`: those over all clusters
