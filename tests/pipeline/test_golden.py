@@ -57,6 +57,7 @@ LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 QUICK = [
     *(("path", case) for case in ("plain", "topics", "hashed")),
     ("--since last, five cuts", "window"),
+    ("DataFrame --since last, five cuts", "window"),
     ("pattern *", "reset"),
     ("DataFrame", "unsampled"),
     ("--follow", "reset"),

@@ -25,6 +25,7 @@ from counterpoise.pipeline.incremental.saved import ClusterState, SavedState
 from counterpoise.pipeline.incremental.since_last import Update
 from counterpoise.pipeline.source import parquet_rows
 from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import file_infos, parquet_footers
 from counterpoise.wire.consumer_protocol import Partition
 
@@ -74,7 +75,7 @@ def test_the_watermark_is_the_newest_sample_whose_earlier_records_are_all_read(
 def test_offsets_of_markers_that_were_read_are_not_forgotten_by_an_update_that_brings_samples_only(tmp_path: Path) -> None:
     """The last record of a log partition is at offset 8, the end of its transaction at 9; then all groups rest for hours."""
     capture = SimpleNamespace(place=str(tmp_path), records=None, notes=(), faults=(), files=CaptureFiles())
-    transaction: Any = SimpleNamespace(captures={"c": capture}, scope=None, transaction=None)
+    transaction: Any = SimpleNamespace(captures={"c": capture}, scope=AuditScope(), transaction=None)
     file = tmp_path / "1.parquet"
     pq.write_table(pa.table({}).replace_schema_metadata({STATE_KEY: json.dumps({OFFSETS_TOPIC: {"0": 10, "1": 5}})}), file)
     state = ClusterState()
@@ -82,7 +83,7 @@ def test_offsets_of_markers_that_were_read_are_not_forgotten_by_an_update_that_b
         update = Update(transaction, {}, SavedState({}, {"c": state}, [], {}))
         clusters = {"c": SimpleNamespace(record_files=files, ends=EndsFile.empty())}
         engine: Any = SimpleNamespace(
-            scanned=[{"cluster": "c", "last": last, "decoded": 0, "errors": 0, "kinds": []}], clusters=clusters, topic_names=dict
+            scanned=[{"cluster": "c", "last": last, "times": None}], clusters=clusters, topic_names=dict
         )
         engine.last_record_time, engine.tasks = lambda _: 700, {"c": SimpleNamespace(buckets=8)}
         update._set_positions("c", engine)
@@ -147,7 +148,7 @@ def test_a_topic_that_was_deleted_for_a_while_is_compared_by_its_last_id(tmp_pat
     for ids in ({}, {"t": new_id}):
         file.write_text(json.dumps({name: {"partitions": 1, "topic_id": one} for name, one in ids.items()}))
         capture = SimpleNamespace(place=str(tmp_path), records=None, notes=(), faults=(), files=CaptureFiles(topics=str(file)))
-        job: Any = SimpleNamespace(captures={"c": capture}, scope=None, transaction=None)
+        job: Any = SimpleNamespace(captures={"c": capture}, scope=AuditScope(), transaction=None)
         before, last = last, Update(job, {}, SavedState({}, {"c": last}, [], {})).clusters["c"]
         last.lives = {"t": 0}
     assert recreated(before, last) == expected

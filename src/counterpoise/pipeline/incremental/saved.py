@@ -32,7 +32,7 @@ class ClusterState:
 
     positions: dict[int, int] = field(default_factory=dict)  # Log partition -> the offset after the last record
     stamps: dict[int, int] = field(default_factory=dict)  # Log partition -> time of the last record
-    records: int = 0  # How many records were read so far
+    records: int = 0  # How many records of the window were read so far
     read: dict[int, int] = field(default_factory=dict)  # Log partition -> the position of the recording (`positions.read_until`)
     identity: dict[str, Any] = field(default_factory=dict)  # Identifies the capture (see `identity_of`)
     files: dict[str, list[int]] = field(default_factory=dict)  # File -> size and time of the last change

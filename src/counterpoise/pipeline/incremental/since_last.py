@@ -19,6 +19,7 @@ from counterpoise.pipeline.incremental.positions import (
     watermark_of,
 )
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
+from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.spark_records import count_before, in_window
 from counterpoise.pipeline.storage.files import is_local
 
@@ -132,8 +133,10 @@ class Update:
     def _set_positions(self, name: str, engine: Engine) -> None:
         last, now = self._last[name], self.clusters[name]
         now.positions, now.stamps, now.records = dict(last.positions), dict(last.stamps), last.records
+        since = -NEVER if self._scope.window[0] is None else self._scope.window[0]
         for one in (one for one in engine.scanned if one["cluster"] == name):
-            now.records += one["decoded"] + one["errors"] + sum(n for _, n, _ in one["kinds"])
+            if one["times"] and one["times"][0] >= since:  # not those before the window, which are compacted
+                now.records += one["decoded"] + one["errors"] + sum(n for _, n, _ in one["kinds"])
             for partition, offset, time in one["last"]:
                 if offset >= now.positions.get(partition, 0):
                     now.positions[partition], now.stamps[partition] = offset + 1, time
