@@ -62,7 +62,7 @@ QUICK = [
     ("DataFrame", "unsampled"),
     ("--follow", "reset"),
 ]
-"""Each way and each case; an object store has a test of its own, and so have updates of a DataFrame."""
+"""Each way and each case; an object store has a test of its own."""
 PAIRS = [(way, case) for way in WAYS for case in CASES] if LONG else QUICK
 
 
