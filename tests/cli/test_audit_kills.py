@@ -92,7 +92,7 @@ def test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_audit(
 
 
 class Runs:
-    """Runs of one command, one after the other: it audits a capture below `root` that grows; a plain audit reads all at once.
+    """Runs one command again and again on a capture below `root` that grows; a plain audit has the whole capture from the start.
 
     `folder` has what the command says, and Spark's events. `took`: seconds that the last update took from its first task on.
     """
@@ -109,7 +109,7 @@ class Runs:
         self.grow(1.0 if mode == "audit" else FIRST)
 
     def grow(self, share: float) -> None:
-        """Let the capture grow until so much of the recording is there."""
+        """Let the capture grow to this share of the recording."""
         if share > self._share:
             self._capture.grow(share)
             self._share = share
@@ -188,7 +188,7 @@ class Runs:
 
     @contextmanager
     def _begun(self) -> Iterator[subprocess.Popen[bytes]]:
-        """The process, when its first task has begun, or there is nothing to do.
+        """Start the command, and yield its process when its first job has started, or when there is nothing to do.
 
         It is started again while the lock of a killed writer on a store refuses it.
         """

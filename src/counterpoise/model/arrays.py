@@ -50,7 +50,7 @@ def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class LockedArrays:
-    """Base of results with read-only arrays, which stay so in a copy and after pickling: NumPy makes these writeable."""
+    """Base of results with read-only arrays: NumPy makes a copied or pickled array writeable, this locks it again."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update({name: locked(part) if isinstance(part, np.ndarray) else part for name, part in state.items()})

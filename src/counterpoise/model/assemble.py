@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.arrays import locked
-from counterpoise.model.claims import DENSE_CELLS, settle
-from counterpoise.model.problem import Int32, Int64, Problem, Racks
+from counterpoise.model.claims import settle
+from counterpoise.model.problem import DENSE_CELLS, Int32, Int64, Problem, Racks
 from counterpoise.wire.primitives import java_key
 
 __all__ = ["assemble", "lag_array", "rack_codes", "static_rank", "subscriber_csr"]

@@ -14,10 +14,7 @@ import numpy as np
 
 from counterpoise.model.arrays import CONTESTED, UNOWNED, Int32, Int64, locked
 
-__all__ = ["DENSE_CELLS", "holders", "settle"]
-
-DENSE_CELLS = 50_000_000
-"""Largest members x topics table of booleans that is worth its memory (50 MB)."""
+__all__ = ["holders", "settle"]
 
 
 def settle(

@@ -11,7 +11,10 @@ import numpy.typing as npt
 
 from counterpoise.errors import ProblemError
 from counterpoise.model.arrays import CONTESTED, UNOWNED, Int32, Int64, check_length, codes, locked, read_only, starts
-from counterpoise.model.claims import DENSE_CELLS, holders
+from counterpoise.model.claims import holders
+
+DENSE_CELLS = 50_000_000
+"""Largest members x topics table of booleans that is worth its memory (50 MB)."""
 
 MOST_CAPACITY = 2**31 - 1
 """Largest capacity of a member: sums over all members stay exact."""
@@ -20,7 +23,18 @@ _MOST_MEMBERS = 2**31 - 1
 """Their codes are int32."""
 _put = object.__setattr__
 
-__all__ = ["CONTESTED", "MOST_CAPACITY", "UNOWNED", "Int32", "Int64", "Problem", "Racks", "check_problem", "keepers"]
+__all__ = [
+    "CONTESTED",
+    "DENSE_CELLS",
+    "MOST_CAPACITY",
+    "UNOWNED",
+    "Int32",
+    "Int64",
+    "Problem",
+    "Racks",
+    "check_problem",
+    "keepers",
+]
 
 
 @dataclass(frozen=True, eq=False)

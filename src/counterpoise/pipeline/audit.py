@@ -129,8 +129,8 @@ def audit(
         Tables of a Spark catalog that get the same rows; with `since_last`, final rows only if their format cannot replace rows.
     since_last : bool
         Read only records that are new since the last audit into `out` with `since_last`, and save a state for the next one.
-        Without such an audit all records are read. Options and captures must be the same each time; a DataFrame needs the last
-        records that were read, and all new ones.
+        Without such an audit all records are read. Options and captures must be the same each time; give all records of a
+        DataFrame each time.
     held : TableTransaction, optional
         An open transaction of `out`, if the caller writes several audits in it.
     progress : callable, optional

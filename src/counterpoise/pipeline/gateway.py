@@ -18,7 +18,10 @@ from pyspark.java_gateway import launch_gateway
 
 from counterpoise.errors import OptionError
 
-__all__ = ["NOISE", "READER", "forward", "jvm_ended", "sigterm_deferred", "start_context"]
+__all__ = ["JVM_ENDED", "NOISE", "READER", "forward", "jvm_ended", "sigterm_deferred", "start_context"]
+
+JVM_ENDED = "Spark's JVM has ended"
+"""What an error says if `jvm_ended`."""
 
 READER = "counterpoise-jvm-stderr"
 """Name of the thread that reads the JVM's stderr."""

@@ -30,16 +30,16 @@ class GroupCoordinator(Protocol):
     follows_up: bool
 
     def knows(self, client: Client) -> bool:
-        """Is it a member now?"""
+        """Is this client a member now?"""
 
     def awaits(self, client: Client) -> bool:
-        """Is a rebalance waiting for its JoinGroup?"""
+        """Is a rebalance waiting for this client's JoinGroup?"""
 
     def said(self, client: Client) -> Statement:
-        """Its last JoinGroup."""
+        """The client's last JoinGroup."""
 
     def on_join(self, client: Client, hands_over: bool = False) -> None:
-        """Its JoinGroup arrives."""
+        """The client's JoinGroup arrives; `hands_over`: it has revoked what goes to another member."""
 
 
 class Client:

@@ -166,7 +166,7 @@ def test_records_that_a_capture_has_merged_are_there_and_those_that_it_dropped_a
 
 
 def test_updates_of_a_data_frame_give_the_tables_of_one_audit(spark: SparkSession, tmp_path: Path) -> None:
-    """A log partition is behind; it is read, late; nothing is new; then only what was not read, and the last records before."""
+    """Updates in turn: a log partition lacks records; they come late; nothing is new; records that were read are not given."""
     out = tmp_path / "out"
     records = spark.read.parquet(str(grown(tmp_path / "capture", 2.0, "unsampled")["default"] / RECORDS))
     early, middle = (records.where(fn.col("timestamp") < fn.lit(moment_at(share))) for share in (0.2, 0.5))
@@ -197,7 +197,7 @@ def test_updates_of_a_data_frame_give_the_tables_of_one_audit(spark: SparkSessio
 
 
 def test_a_data_frame_without_records_that_were_read_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
-    """The topic was compacted; its first record is still there. Late records would have everything read again."""
+    """Compaction has removed some, but not the first one. Late records have everything read again, if nothing is gone."""
     out = tmp_path / "out"
     records = spark.read.parquet(str(grown(tmp_path / "capture", 0.5, "unsampled")["default"] / RECORDS))
     early = records.where((fn.col("partition") == 0) | (fn.col("timestamp") < fn.lit(moment_at(0.2))))

@@ -1,4 +1,4 @@
-"""The state of health of members, and of partitions: columns of one matrix, as all are taken and put back at every sample."""
+"""The health of members and of partitions; the latter is one matrix, because every sample reads and writes all of it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from counterpoise.errors import CounterpoiseError, SourceError
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.follow.gauges import Gauges
-from counterpoise.pipeline.gateway import jvm_ended
+from counterpoise.pipeline.gateway import JVM_ENDED, jvm_ended
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.tables.catalog import Catalog
 from counterpoise.pipeline.tables.transaction import TableTransaction
@@ -126,7 +126,7 @@ class Follow:
             self._failed = error
             if not isinstance(error, CounterpoiseError) or jvm_ended():
                 where = ", ".join(map(str, self._sources.values()))
-                reason = "Spark's JVM has ended" if jvm_ended() else cause_of(str(error))
+                reason = JVM_ENDED if jvm_ended() else cause_of(str(error))
                 self._failed = SourceError(f"{where}: an update has failed ({reason}); start again, nothing is lost")
                 if not isinstance(error, OSError):  # an OSError in the chain gives exit code 3
                     failure = OSError(reason)
@@ -156,7 +156,7 @@ class Follow:
         """Return at this time or at `stop`. OSError if the JVM has ended: an update that finds nothing new does not call it."""
         while not self._stopped.wait(max(0.0, min(_POLL_S, until - time.monotonic()))):
             if jvm_ended():
-                raise OSError("Spark's JVM has ended")
+                raise OSError(JVM_ENDED)
             if time.monotonic() >= until:
                 return
 

@@ -108,7 +108,7 @@ class Update:
             now.lives = ends.lives_of_topics()
             now.groups = engine.groups.get(name, {})
             in_scope = any(now.groups[group] and not before for group, before in last.groups.items())
-            now.begin = last.begin if last.positions else first
+            now.begin = last.begin if last.positions else first_record(self._captures[name].files)
             # Of the records before the window the newest of each key count; which they are is known when all are read.
             early = any(one["early"] for one in manifests)
             if (named or late or early or in_scope or recreated(last, now)) and self._still_complete(name, last):
@@ -120,15 +120,14 @@ class Update:
     def _still_complete(self, name: str, last: ClusterState) -> bool:
         """Whether a capture still has all records that it had at the last audit, so that they can be read again.
 
-        A DataFrame has if it has as many records up to the saved positions. A capture of files has if its first record is as old
-        as the first one that was read, or older, or its files do not tell. If it has dropped records, what was written from them
-        stays as it is.
+        A DataFrame has if it has as many records up to the saved positions, a capture of files if its first record is as old as
+        before, or older (the clock of a broker was set back). If records are gone, what was written from them stays as it is.
         """
         capture = self._captures[name]
         if capture.records is not None:
             return count_before(in_window(capture.records, self._scope), last.positions) >= last.records
         now = first_record(capture.files)
-        return bool(capture.files.records) if now is None else last.begin is not None and now <= last.begin
+        return now == last.begin or (now is not None and last.begin is not None and now < last.begin)
 
     def _set_positions(self, name: str, engine: Engine) -> None:
         last, now = self._last[name], self.clusters[name]

@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
 from counterpoise.pipeline.capture.columns import RECORDS_FILE
-from counterpoise.pipeline.gateway import jvm_ended
+from counterpoise.pipeline.gateway import JVM_ENDED, jvm_ended
 from counterpoise.pipeline.source.checks import KAFKA, check_columns_present
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES
 from counterpoise.pipeline.source.scope import AuditScope
@@ -56,7 +56,10 @@ def count_before(records: DataFrame, end: Mapping[int, int]) -> int:
 
 
 def new_records(records: DataFrame, begin: Mapping[int, int]) -> DataFrame:
-    """The records from the offsets of `ScanSpec.begin` on, and the last one before. Sources may skip files by the filter."""
+    """Of each log partition the records from its offset in `begin` on (see `ScanSpec.begin`), and the last one before it.
+
+    It is a filter, which Spark pushes down to sources that can skip files.
+    """
     later = (f"(`partition` = {partition} AND `offset` >= {offset - 1})" for partition, offset in begin.items())
     others = f"`partition` NOT IN ({', '.join(map(str, begin))})"
     return records.where(" OR ".join((others, *later))) if begin else records
@@ -64,7 +67,7 @@ def new_records(records: DataFrame, begin: Mapping[int, int]) -> DataFrame:
 
 @contextmanager
 def read_errors(where: str) -> Iterator[None]:
-    """Turn Spark's errors on unreadable input, on workers without a package, and after the end of its JVM into one line each."""
+    """Turn Spark's errors into errors of one line: on unreadable input, a package that workers lack, a JVM that has ended."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:  # the last one: no JVM answers
@@ -86,7 +89,7 @@ def read_errors(where: str) -> Iterator[None]:
                 "in PYSPARK_PYTHON (docs/cluster.md)"
             ) from error
         if (ended := jvm_ended()) or any(sign in text for sign in _ENDED):
-            failure = OSError("Spark's JVM has ended" if ended else "a Python worker of Spark was killed, or was out of memory")
+            failure = OSError(JVM_ENDED if ended else "a Python worker of Spark was killed, or was out of memory")
             advice = "run it again, with more memory if it needs that"
             raise SourceError(f"{where}: {failure}; {advice}") from failure
         condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""

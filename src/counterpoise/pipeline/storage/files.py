@@ -140,7 +140,7 @@ def join(uri: str, *names: str) -> str:
 
 
 def beside(out: str, what: str) -> str:
-    """A hidden folder beside `out`, for files with plain names.
+    """The path of a hidden folder beside `out`, for files in which names are not hashed.
 
     Raises `OptionError` if `out` is a whole bucket, which has no place beside it.
     """

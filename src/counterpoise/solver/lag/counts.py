@@ -85,7 +85,7 @@ def band_slack(state: PlanState) -> CountSlack:
 
 
 def raise_to_least(state: PlanState, claims: list[int] | None = None) -> bool:
-    """Transfer partitions to members below `least` from those furthest above it; whether none is below then.
+    """Transfer partitions from the members furthest above `least` to those below it; returns whether none is below then.
 
     With `claims` only partitions that are not with their claimants are transferred.
     """
