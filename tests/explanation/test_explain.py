@@ -130,6 +130,7 @@ def test_capacities_are_named_where_they_differ() -> None:
     ("topic", "partition", "message"),
     [
         ("q", 0, "topic 'q' does not exist in this group; there are: t, u, w, z"),
+        (["t"], 0, r"topic \['t'\] does not exist in this group; there are: t, u, w, z"),
         ("t", 8, "t-8 does not exist; partitions of t: 0 to 7"),
         ("t", -1, "t--1 does not exist; partitions of t: 0 to 7"),
         ("t", "1", "t: '1' is no partition; give a number from 0 on"),
@@ -137,7 +138,7 @@ def test_capacities_are_named_where_they_differ() -> None:
         ("t", True, "t: True is no partition; give a number from 0 on"),
     ],
 )
-def test_what_does_not_exist_is_one_clear_error(topic: str, partition: Any, message: str) -> None:
+def test_what_does_not_exist_is_one_clear_error(topic: Any, partition: Any, message: str) -> None:
     """The message says what there is."""
     with pytest.raises(SnapshotError, match=message):
         explain(GROUP, assign(GROUP, "sticky"), topic, partition)

@@ -221,6 +221,12 @@ def test_text_that_is_not_json_is_one_clear_error() -> None:
         Group.from_json('{"topics":')
 
 
+def test_a_byte_order_mark_before_the_json_is_skipped() -> None:
+    text = '\ufeff{"topics": {"t": 2}, "members": [{"id": "a", "topics": ["t"]}]}'
+    assert Group.from_json(text) == Group.from_json(text.encode()) == Group({"t": 2}, [Member("a", ["t"])])
+    assert read_assignment('\ufeff{"assignment": {"a": {"t": [0]}}}') == {"a": {"t": [0]}}
+
+
 def test_the_example_reads_as_written() -> None:
     group = Group.from_json(EXAMPLE)
     problem = group.problem()

@@ -104,9 +104,9 @@ def _behind(problem: Problem, owner: Int32, claims: Int32, at: int, strategy: st
     return Behind(int(problem.lag[at]), int(kept[old]), int(now[old]), int(now[new]), bool((now < kept).any()))
 
 
-def _locate(group: Group, topic: str, partition: int) -> tuple[int, int]:
+def _locate(group: Group, topic: object, partition: object) -> tuple[int, int]:
     """(topic code, partition code)."""
-    known = group.topics.get(topic)
+    known = group.topics.get(topic) if isinstance(topic, str) else None
     if known is None:
         raise SnapshotError(f"topic {topic!r} does not exist in this group; there are: {some(group.topic_names) or 'none'}")
     if isinstance(partition, bool) or not isinstance(partition, int | np.integer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -35,12 +36,13 @@ def text_of(read: Callable[[], bytes], name: object, kind: type[CounterpoiseErro
 
 
 def decoded(text: str | bytes, advice: str) -> Any:
-    """The value that the text holds; if an object repeats a name, its last value counts.
+    """The value that the text holds after a byte order mark, if any; if an object repeats a name, its last value counts.
 
     Raises `SnapshotError` if it is no JSON; the message ends with the `advice`.
     """
     try:
-        return msgspec.json.decode(text)
+        raw = memoryview(text.encode() if isinstance(text, str) else text)
+        return msgspec.json.decode(raw[3:] if bytes(raw[:3]) == BOM_UTF8 else raw)
     except UNREADABLE as error:
         raise SnapshotError(f"not JSON: {error}; {advice}") from None
 
