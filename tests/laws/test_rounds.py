@@ -132,6 +132,7 @@ def test_a_cooperative_rebalance_of_a_larger_group_within_a_band_ends_with_its_s
         handed = withhold(problem, assign(problem))
         end = assign(after_round(problem, handed))
         assert end[handed >= 0].tolist() == handed[handed >= 0].tolist(), f"group {number}"
+        assert same_target(assignor("lag-sticky", counts=band, max_moves=number % 4), problem) == [], f"group {number}"
 
 
 def test_a_cooperative_rebalance_ends_with_its_second_round_if_partitions_are_held_without_a_valid_claim() -> None:
@@ -145,9 +146,18 @@ def test_a_cooperative_rebalance_ends_with_its_second_round_if_partitions_are_he
 @pytest.mark.parametrize("most", [0, 1, 3])
 @given(problem=problems(capacities=True, lags=True))
 def test_with_a_cap_on_moves_the_second_round_ends_with_the_target_of_the_first(most: int, problem: Problem) -> None:
-    """With balanced or free counts. If nothing is withheld there is no second round."""
-    for counts in ("balanced", 10**6):
+    """With balanced counts, in a band, or with free counts. If nothing is withheld there is no second round."""
+    for counts in ("balanced", 1, 10**6):
         assert same_target(assignor("lag-sticky", max_moves=most, counts=counts), problem) == []
+
+
+def test_with_a_cap_on_moves_a_member_below_its_least_count_takes_nothing_that_the_first_round_assigned() -> None:
+    """In the second round a member takes a withheld partition of another one, which takes one of a third."""
+    claims = [3, 1, 4, 4, 0, 1, 1, 4, -1, -1, 3, 3, 0, 0, 4, -1, 0, 0, 3, 3, 1]
+    lag = [0, 5, 0, 1, 0, 2, 1, 0, 1, 0, 1, 1, 2, 1, 0, 1, 2, 1, 0, 1, 10]
+    problem = problem_of([5, 3, 5, 4, 4], [[1, 2], [3, 4], [1, 2, 3, 4], [2, 3], [0, 3, 4]], 5, claims, lag=lag)
+    for most in (0, 3):
+        assert same_target(assignor("lag-sticky", max_moves=most, counts=1), problem) == []
 
 
 def test_a_member_that_joins_groups_by_lag_ends_with_the_target_of_the_first_round() -> None:

@@ -38,10 +38,9 @@ def prepare_lag_balance(
 ) -> Assignor:
     """An assignor for problems that differ from this one only in claims: owners by counts, lag and stickiness, in this order.
 
-    Guarantee: valid and complete; counts as said; the second round of a cooperative rebalance ends with the target of the first
-    (exception: with both `max_moves` and a band of counts, it may move partitions to a member below its least count). The
-    search, a heuristic, keeps each member's summed lag within ``(1 + tolerance)`` times the proven lower bound, rounded up to
-    records, if it can; `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves. If even the plan from scratch,
+    Guarantee: valid and complete; counts as said; the second round of a cooperative rebalance ends with the target of the first.
+    The search, a heuristic, keeps each member's summed lag within ``(1 + tolerance)`` times the proven lower bound, rounded up
+    to records, if it can; `counterpoise.laws.lag_bound.lag_report` states bound, gap and moves. If even the plan from scratch,
     which ignores claims, exceeds this limit, the limit becomes that plan's largest lag plus ``tolerance`` times the bound. If
     the limit is met, planning again with the same lag moves nothing. Without `Problem.lag`, or with balanced counts and no lag,
     the plan is that of `sticky`. Cost: O((P + S) log P), one balanced plan and one more for each placement that moves claims for

@@ -64,8 +64,8 @@ def two_rounds(assign: _Assignor, problem: Problem) -> list[Violation]:
 def same_target(assign: _Assignor, problem: Problem) -> list[Violation]:
     """Law ``same-target``: the second round of a cooperative rebalance ends with the target of the first one.
 
-    Exact strategies obey it, and `lag-sticky` unless it has both `max_moves` and a band of counts (docs/lag.md). A strategy of
-    your own need not. If it keeps claims wherever it can, `model.withhold.final_owners` makes it obey.
+    Exact strategies and `lag-sticky` obey it. A strategy of your own need not. If it keeps claims wherever it can,
+    `model.withhold.final_owners` makes it obey.
     """
     target = assign(problem)
     first = withhold(problem, target)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Iterable
 from itertools import accumulate
 
 from counterpoise.model.problem import UNOWNED
@@ -85,23 +86,49 @@ def band_slack(state: PlanState) -> CountSlack:
 
 
 def raise_to_least(state: PlanState, claims: list[int] | None = None) -> bool:
-    """Transfer partitions from the members furthest above `least` to those below it; returns whether none is below then.
+    """Transfer partitions to members below `least`, along shortest augmenting paths; returns whether none is below then.
 
-    With `claims` only partitions that are not with their claimants are transferred.
+    With `claims` only partitions that are not with their claimants are transferred. O(M P) per path, mostly O(M).
     """
-    allowed = state.least
-    assert allowed is not None
-    short = [member for member, least in enumerate(allowed) if state.count[member] < least]
+    least = state.least
+    assert least is not None
+    short = [member for member, count in enumerate(state.count) if count < least[member]]
     if short:
         state.index()
-    givers = sorted(range(len(state.count)), key=lambda one: (allowed[one] - state.count[one], one))
+    givers = deque(sorted(range(len(least)), key=lambda one: (least[one] - state.count[one], one)))
     for member in short:
+        while state.count[member] < least[member]:
+            while state.count[givers[0]] <= least[givers[0]]:
+                givers.rotate(-1)
+            if not state.pass_on(_augmenting_path(state, least, givers, member, claims)):
+                return False
+    return True
+
+
+def _augmenting_path(
+    state: PlanState, least: list[int], givers: Iterable[int], short: int, claims: list[int] | None
+) -> list[tuple[int, int]]:
+    """Transfers (partition, taker) that lower the count of a member above `least` and raise that of `short`; empty: none do.
+
+    Nodes are members; each one that the path passes through gives a partition, its lightest one, and takes one. Breadth first,
+    in the order of `givers`.
+    """
+    group = state.group
+    given: dict[int, tuple[int, int]] = {short: (-1, short)}
+    takers = [short]
+    for taker in takers:
         for giver in givers:
-            if state.count[member] >= allowed[member]:
-                break
-            for _, partition in list(state.holding[giver]):
-                if state.count[member] >= allowed[member] or not state.may_transfer(giver, member):
-                    break
-                if state.group.may_take(partition, member) and (claims is None or claims[partition] != giver):
-                    state.pass_on([(partition, member)])
-    return all(state.count[member] >= allowed[member] for member in short)
+            if giver in given:
+                continue
+            free = (p for _, p in state.holding[giver] if group.may_take(p, taker) and (claims is None or claims[p] != giver))
+            if (partition := next(free, None)) is None:
+                continue
+            given[giver] = partition, taker
+            takers.append(giver)
+            if state.count[giver] > least[giver]:
+                path = []
+                while giver != short:
+                    path.append(given[giver])
+                    giver = given[giver][1]
+                return path
+    return []
