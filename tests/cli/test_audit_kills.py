@@ -41,8 +41,11 @@ ERRORS = {
 }
 """What is said of the death of each; no more than one line."""
 PROGRESS = re.compile(r"reading what is recorded: |following: |stopping: |.*, so everything is read$")
-PYSPARK = re.compile(r"-{40}$|Exception occurred during processing of request|Traceback|  |EOFError$|ConnectionResetError: ")
-"""What PySpark's server of accumulators and its workers print when the other side of a connection is gone."""
+PYSPARK = re.compile(
+    r"-{40}$|Exception occurred during processing of request|Traceback|  |EOFError$|ConnectionResetError: "
+    r"|ERROR:root:Exception while sending command|$|During handling of the above exception|py4j\.protocol\.Py4JNetworkError: "
+)
+"""What PySpark's server of accumulators, its workers and Py4J print when the other side of a connection is gone."""
 EVENTS = """
 spark.eventLog.enabled true
 spark.eventLog.dir {place}
