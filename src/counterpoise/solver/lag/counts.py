@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from counterpoise.model.problem import UNOWNED
 from counterpoise.solver.lag.placement import CountSlack
@@ -77,10 +77,12 @@ def _release(state: PlanState, member: int, mine: list[int], number: int) -> Non
 def band_slack(state: PlanState) -> CountSlack:
     """Release what members hold above `most`, and return how many partitions each member may then take."""
     assert state.most is not None
-    for member, most in enumerate(state.most):
-        if state.count[member] > most:
-            held = [p for _, p in state.group.lightest_first if state.owner[p] == member]
-            _release(state, member, held, state.count[member] - most)
+    held: dict[int, list[int]] = {one: [] for one, most in enumerate(state.most) if state.count[one] > most}
+    for _, partition in state.group.lightest_first if held else ():
+        if state.owner[partition] in held:
+            held[state.owner[partition]].append(partition)
+    for member, mine in held.items():
+        _release(state, member, mine, state.count[member] - state.most[member])
     least = [most - count for count, most in zip(state.count, state.most, strict=True)]
     return CountSlack(least, state.most, {}, state.group.subscribers)
 
@@ -88,40 +90,39 @@ def band_slack(state: PlanState) -> CountSlack:
 def raise_to_least(state: PlanState, claims: list[int] | None = None) -> bool:
     """Transfer partitions to members below `least`, along shortest augmenting paths; returns whether none is below then.
 
-    With `claims` only partitions that are not with their claimants are transferred. O(M P) per path, mostly O(M).
+    With `claims` only partitions that are not with their claimants are transferred. O(M P) per path, mostly O(1).
     """
-    least = state.least
+    least, count = state.least, state.count
     assert least is not None
-    short = [member for member, count in enumerate(state.count) if count < least[member]]
+    short = [member for member, few in enumerate(least) if count[member] < few]
     if short:
+        state.fixed = set() if claims is None else {p for p, one in enumerate(state.owner) if claims[p] == one}
         state.index()
-    givers = deque(sorted(range(len(least)), key=lambda one: (least[one] - state.count[one], one)))
+        state.fixed = set()
+    donors = deque(sorted((one for one, few in enumerate(least) if count[one] > few), key=lambda one: least[one] - count[one]))
     for member in short:
-        while state.count[member] < least[member]:
-            while state.count[givers[0]] <= least[givers[0]]:
-                givers.rotate(-1)
-            if not state.pass_on(_augmenting_path(state, least, givers, member, claims)):
+        while count[member] < least[member]:
+            while donors and (count[donors[0]] == least[donors[0]] or not state.holding[donors[0]]):
+                donors.popleft()
+            if not state.pass_on(_augmenting_path(state, least, donors, member)):
                 return False
     return True
 
 
-def _augmenting_path(
-    state: PlanState, least: list[int], givers: Iterable[int], short: int, claims: list[int] | None
-) -> list[tuple[int, int]]:
+def _augmenting_path(state: PlanState, least: list[int], donors: Iterable[int], short: int) -> list[tuple[int, int]]:
     """Transfers (partition, taker) that lower the count of a member above `least` and raise that of `short`; empty: none do.
 
     Nodes are members; each one that the path passes through gives a partition, its lightest one, and takes one. Breadth first,
-    in the order of `givers`.
+    `donors` before others.
     """
-    group = state.group
     given: dict[int, tuple[int, int]] = {short: (-1, short)}
     takers = [short]
     for taker in takers:
-        for giver in givers:
+        for giver in chain(donors, range(len(least))):
             if giver in given:
                 continue
-            free = (p for _, p in state.holding[giver] if group.may_take(p, taker) and (claims is None or claims[p] != giver))
-            if (partition := next(free, None)) is None:
+            partition = next((one for _, one in state.holding[giver] if state.group.may_take(one, taker)), None)
+            if partition is None:
                 continue
             given[giver] = partition, taker
             takers.append(giver)
