@@ -490,6 +490,16 @@ def test_the_work_of_a_plan_of_5000_partitions_is_bounded_however_lags_changed(
     assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 220_000
 
 
+@pytest.mark.parametrize("band", [1, 3])
+def test_the_work_of_a_plan_in_a_band_of_counts_is_bounded_when_members_join(band: int) -> None:
+    """The members double: 500 are below their least counts, and nothing that stays with its owner is looked at for them."""
+    lag = np.random.default_rng(3).lognormal(8, 0.5, 5000).astype(np.int64)
+    problem = problem_of([5000], [list(range(1000))], 1000, np.arange(5000) % 500, lag=lag)
+    profile = Profile()
+    profile.runcall(lag_sticky, problem, counts=band)
+    assert sum(entry.callcount for entry in profile.getstats()) <= 300_000
+
+
 def test_a_plan_without_claims_needs_one_balanced_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where LPT within its quotas fails, as with few subscribers a topic: another one without claims would be the same."""
     rng = np.random.default_rng(3)

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +110,14 @@ def test_only_a_leader_on_a_host_without_generations_hands_one_out(
 def test_a_capacity_that_is_none_is_refused(capacity: Any) -> None:
     with pytest.raises(OptionError, match="capacity: expected a whole number from 1 to 2147483647"):
         kafka_python.StickyAssignor(capacity=capacity)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_numbers_of_numpy_are_settings(module: ModuleType) -> None:
+    module.StickyAssignor(capacity=np.int64(2))
+    assert with_capacity(None, np.int64(2)) == with_capacity(None, 2)  # type: ignore[arg-type]
+    for seconds in (np.int64(2), np.float32(2)):
+        assert module.LagAssignor(lag=dict, lag_within_s=seconds).lag_reader.bounded(None) == 2
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -142,6 +142,11 @@ def test_a_wait_that_fits_into_the_timeouts_is_left_alone(module: ModuleType, ca
     assert assignor.lag_reader.outcomes == Counter({"read": 1})
 
 
+def test_a_time_limit_without_end_waits_for_the_source() -> None:
+    reader = LagReader(lambda topics: {topic: [5] * size for topic, size in topics.items()}, float("inf"))
+    assert reader.lag({"t": 1}) == {"t": [5]}
+
+
 @pytest.mark.parametrize("module", HOSTS)
 def test_without_a_source_the_error_says_how_to_give_one(module: ModuleType) -> None:
     with pytest.raises(OptionError, match=r"LagAssignor needs a source of lag: LagAssignor\(lag=live_lag"):

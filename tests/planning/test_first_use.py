@@ -16,8 +16,11 @@ import pytest
 
 import counterpoise as cp
 from counterpoise.assignors import registry
-from counterpoise.errors import ProblemError, SnapshotError, SubscriptionWarning
+from counterpoise.errors import OptionError, ProblemError, SnapshotError, SubscriptionWarning
+from counterpoise.planning.lead import lead_plan
 from counterpoise.snapshot.frozen import FrozenDict, FrozenList, frozen
+from counterpoise.snapshot.joined import JoinMember
+from counterpoise.wire.consumer_protocol import Subscription, encode_subscription
 
 ANY: Any = cp
 PAIR = cp.Group({"t": 4}, [cp.Member("a", ["t"], {"t": [0, 1, 2, 3]}, 1), cp.Member("b", ["t"])])
@@ -81,9 +84,9 @@ def test_a_plan_of_a_group_whose_lag_is_known_shows_how_near_its_lag_is_to_the_b
     """One member has a lag of 6 records of 10; no plan has less than 5."""
     members = [cp.Member("a", ["t"]), cp.Member("b", ["t"])]
     plan = cp.assign(cp.Group({"t": 2}, members, lag={"t": [6, 4]}), "lag-sticky")
-    assert repr(plan).endswith("0 moved, largest lag 0.0% above its bound, proven optimal)")
+    assert repr(plan).endswith("0 moved, largest lag 0.0% above its bound, counts and moves proven optimal)")
     uneven = cp.assign(cp.Group({"t": 4}, members, lag={"t": [9, 9, 1, 1]}), "range")
-    assert "largest lag 80.0% above its bound, proven optimal" in repr(uneven)
+    assert "largest lag 80.0% above its bound, counts and moves proven optimal" in repr(uneven)
 
 
 def test_a_large_plan_is_not_proven_only_to_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +125,10 @@ def test_nothing_of_a_plan_can_be_changed(number: int) -> None:
 def test_no_other_result_can_be_changed() -> None:
     compared, behind = cp.compare(PAIR), cp.partition_lag([1], [0], [5])
     outcomes = cp.simulate("leader-crash", ["range"])
+    led = lead_plan("sticky", {"t": cp.Topic(2)}, [JoinMember("a", encode_subscription(Subscription(("t",))))])
     for change in (
+        lambda: led.assignments.pop("a"),
+        led.known.clear,  # type: ignore[attr-defined]
         lambda: compared.pop("range"),
         lambda: behind.lag.fill(0),
         lambda: PAIR.settled.claim_partition.fill(0),
@@ -131,6 +137,7 @@ def test_no_other_result_can_be_changed() -> None:
     ):
         with pytest.raises((TypeError, ValueError), match="read-only"):
             change()
+    assert isinstance(outcomes["range"].member_names, tuple)
 
 
 def test_nothing_of_a_group_can_be_changed() -> None:
@@ -195,6 +202,34 @@ def test_numpy_scalars_are_options(strategy: str, option: str, value: Any, same:
     assert plan.to_json() == cp.assign(group, strategy, **{option: same}).to_json()  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("strategy", "option"), [("sticky", "racks"), ("lag-sticky", "counts"), ("lag-sticky", "tolerance")])
+def test_an_array_is_no_option(strategy: str, option: str) -> None:
+    with pytest.raises(OptionError, match=rf"option '{option}': \[1, 2\] does not fit; expected"):
+        ANY.assign(PAIR, strategy, **{option: np.array([1, 2])})
+
+
+@pytest.mark.parametrize("laws", [[None, 1], [["valid"]], ["valid", "vlaid"]])
+def test_what_is_no_law_is_named(laws: Any) -> None:
+    with pytest.raises(OptionError, match=r"^laws: .* is no law; there are: valid, complete"):
+        cp.verify(PAIR, cp.assign(PAIR), laws)
+
+
+def test_a_plan_written_as_json_is_verified() -> None:
+    plan = cp.assign(PAIR, "cooperative-sticky")
+    stated = json.loads(plan.to_json())
+    assert cp.verify(PAIR, stated) == cp.verify(PAIR, plan.to_object()) == cp.verify(PAIR, plan) == []
+    assert [fault.law for fault in cp.verify(PAIR, stated | {"kept": 1})] == ["sticky"]
+    uneven = stated | {"target": {"a": {"t": [0, 1, 2]}, "b": {"t": [3]}}}
+    assert cp.verify(PAIR, uneven)[0].law == "balanced"
+
+
+def test_a_plan_of_another_group_is_not_measured() -> None:
+    members = [cp.Member("a", ["t", "u", "v"])]
+    plan = cp.assign(cp.Group({"t": 2, "u": 2}, members))
+    with pytest.raises(ProblemError, match="owner: the plan is of another group"):
+        cp.measure(cp.Group({"u": 2, "v": 2}, members), plan)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -217,6 +252,8 @@ def test_the_name_of_a_file_is_answered_with_how_to_read_it(name: str) -> None:
         cp.Group.from_json(name)
     with pytest.raises(SnapshotError, match=r"pass its text: Group\.from_json\(Path\('.*'\)\.read_text\(\)\)"):
         ANY.Group.from_json(Path(name))
+    with pytest.raises(SnapshotError, match=r"give JSON text: Group\.from_json\(json\.dumps\(\.\.\.\)\)"):
+        ANY.Group.from_json({"topics": {}, "members": []})
     with pytest.raises(SnapshotError, match="a snapshot is one JSON object"):
         cp.Group.from_json('{"topics": {"t": 1}')
 

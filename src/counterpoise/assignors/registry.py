@@ -125,12 +125,12 @@ def _run(kernel: Callable[..., Int32], options: Mapping[str, object], problem: P
 
 
 def check_options(name: str, options: Mapping[str, object]) -> dict[str, object]:
-    """The options of a strategy, checked; NumPy scalars become Python's.
+    """The options of a strategy, checked; values of NumPy become Python's.
 
     Raises `UnknownStrategyError` or `OptionError`: as for `assignor`.
     """
     found = strategy(name)
-    plain = {option: value.item() if isinstance(value, np.generic) else value for option, value in options.items()}
+    plain = {option: value.tolist() if isinstance(value, np.generic | np.ndarray) else value for option, value in options.items()}
     for option, value in plain.items():
         known = found.options.get(option)
         if known is None:

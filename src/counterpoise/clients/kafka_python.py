@@ -71,7 +71,7 @@ class _KafkaPythonAssignor(HostAssignor, AbstractPartitionAssignor):  # type: ig
             needed.append(Needed(BaseCoordinator, "request_rejoin"))
             needed.append(Needed(ConsumerCoordinator, "__init__", ("_rebalance_protocol", "_subscription")))
             needed.append(Needed(SubscriptionState, "assigned_partitions"))
-        check_host(f"kafka-python {kafka.__version__}", "kafka-python 2.0.2 to 2.3, or 3.0", needed)
+        check_host(f"kafka-python {kafka.__version__}", "kafka-python 2.2.6 to 2.3, or 3.0", needed)
 
     @classmethod
     def _coordinator(cls) -> Any:

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from counterpoise.clients.host_assignor import HostAssignor
 from counterpoise.errors import OptionError, SnapshotError
 
@@ -62,10 +64,10 @@ class LagReader:
 
     def __init__(self, source: LagSource, within_s: float) -> None:
         given: object = within_s  # whatever a configuration holds
-        if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+        if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not given > 0:
             raise OptionError(f"lag_within_s: expected more than 0 seconds, not {within_s!r}")
         self._source = source
-        self._within_s = within_s
+        self._within_s = min(float(within_s), threading.TIMEOUT_MAX)
         self._last: Mapping[str, Sequence[int]] | None = None
         self._under_way: threading.Thread | None = None
         self._read_now: list[Mapping[str, int]] = []

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
+
 from counterpoise.errors import OptionError
 
 __all__ = [
@@ -53,7 +55,8 @@ def with_capacity(user_data: bytes | None, capacity: int) -> bytes | None:
 
     Raises `OptionError` if the capacity is no int from 1 to 2**31 - 1.
     """
-    if type(capacity) is not int or not 1 <= capacity < 1 << 31:
+    given: object = capacity  # whatever a configuration holds
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not 1 <= given < 1 << 31:
         raise OptionError(f"capacity: expected a whole number from 1 to 2147483647, not {capacity!r}")
     return user_data if capacity == 1 else (user_data or b"") + _CAPACITY + struct.pack(">i", capacity)
 

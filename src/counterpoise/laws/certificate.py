@@ -214,6 +214,6 @@ def _loaded(problem: Problem, load: Int64, member: int, words: Words) -> str:
 
 def _unsticky(owner: Int32, claims: Int32, moves: list[Move], words: Words) -> Violation:
     gain = gain_in_kept(owner, claims, moves)
-    more = "1 more partition" if gain == 1 else f"{gain} more partitions"
-    message = f"at the same balance {more} could stay with the owner that claims them; exchange {words.moves(moves)}"
+    more, claimed = ("1 more partition", "it") if gain == 1 else (f"{gain} more partitions", "them")
+    message = f"at the same balance {more} could stay with the owner that claims {claimed}; exchange {words.moves(moves)}"
     return Violation("sticky", message, 1, words.named(moves), gain)

@@ -36,11 +36,11 @@ def chosen(laws: Iterable[str] | None) -> frozenset[str]:
     """
     laws = DEFAULT_LAWS if laws is None else laws
     check_names("laws", laws)
-    wanted = frozenset(laws)
-    unknown = sorted(wanted - LAWS.keys())
+    wanted: list[object] = list(laws)
+    unknown = sorted((name for name in wanted if not isinstance(name, str) or name not in LAWS), key=str)
     if unknown:
         raise OptionError(f"laws: {unknown[0]!r} is no law; there are: {', '.join(LAWS)}")
-    return wanted
+    return frozenset(map(str, wanted))
 
 
 def check_owners(

@@ -31,7 +31,7 @@ def withheld(
     early, late = waits & (handed != UNOWNED), ~waits & (handed == UNOWNED) & expected
     other = ~waits & (handed != UNOWNED) & (handed != target)
     return [
-        *of_partitions("withheld", early, "handed out while another member still holds it", words, handed),
+        *of_partitions("withheld", early, "handed out while held by another member", words, handed),
         *of_partitions("withheld", late, "withheld though no other member holds it", words),
         *of_partitions("withheld", other, "handed to another member than the target says", words, handed),
     ]

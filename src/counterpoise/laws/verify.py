@@ -21,9 +21,9 @@ from counterpoise.snapshot.group import Group, check_group
 from counterpoise.snapshot.json_text import shown
 from counterpoise.snapshot.names import Assignment
 from counterpoise.snapshot.plan import PLAN_ADVICE, Plan, lag_figures, moves_as_json
-from counterpoise.snapshot.written import WrittenPlan
+from counterpoise.snapshot.written import WrittenPlan, written
 
-__all__ = ["AnyPlan", "owners_or_faults", "verify"]
+__all__ = ["AnyPlan", "owners_or_faults", "same_codes", "verify"]
 
 AnyPlan: TypeAlias = Plan | WrittenPlan | Mapping[str, Mapping[str, Sequence[int]]]
 """A Plan, one read back from JSON, or {member id: {topic: [partitions]}} from anywhere."""
@@ -43,8 +43,9 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     Parameters
     ----------
     group : Group
-    plan : Plan, WrittenPlan, or mapping of member id to topic to partition indices
-        A mapping is the target: the owners in the end. If `laws` are given, it is also what this round hands out.
+    plan : Plan, WrittenPlan, the object that `Plan.to_json` writes, or mapping of member id to topic to partition indices
+        A mapping by member ids is the target: the owners in the end. If `laws` are given, it is also what this round hands
+        out.
         For a cooperative plan pass the plan itself: its `assignment` leaves out what is withheld. A plan is checked by
         its target and by the figures that it carries; if it is cooperative or `laws` are given, also by what this round
         hands out.
@@ -75,6 +76,7 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     subscriptions, except the search for the certificate. Racks and the spread of single topics are not certified.
     """
     problem = check_group(group).problem()
+    plan = written(plan) or plan
     whole = plan if isinstance(plan, (Plan, WrittenPlan)) else None
     wanted = chosen(promised(whole.strategy, whole.options, problem) if laws is None and whole is not None else laws)
     words = Words(problem, group.member_ids, group.topic_names)
@@ -158,14 +160,15 @@ def owners_or_faults(group: Group, plan: AnyPlan, *, now: bool = False) -> tuple
 
     Owners and faults are as `owners_by_names` returns them.
     """
-    if isinstance(plan, Plan) and _same_codes(group, plan):
+    if isinstance(plan, Plan) and same_codes(group, plan):
         return plan.owner if now else plan.target_owner, []
     if isinstance(plan, (Plan, WrittenPlan)):
         return owners_by_names(group, plan.assignment if now else plan.target)
     return owners_by_names(group, checked(plan, Assignment, "plan", PLAN_ADVICE))
 
 
-def _same_codes(group: Group, plan: Plan) -> bool:
+def same_codes(group: Group, plan: Plan) -> bool:
+    """Whether the plan's members, topics and partitions have the codes that they have in the group."""
     return (
         tuple(plan.member_ids) == group.member_ids
         and tuple(plan.topic_names) == group.topic_names

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from counterpoise.assignors.strategy import COOPERATIVE
+from counterpoise.errors import ProblemError
 from counterpoise.laws.owners import check_codes
+from counterpoise.laws.verify import same_codes
 from counterpoise.metrics.figures import Metrics, Query
 from counterpoise.metrics.table import Table
 from counterpoise.model.problem import Int32, Problem
@@ -106,13 +108,16 @@ def measure(
     Raises
     ------
     ProblemError
-        `owner` or `optimal` is no array of integers, one per partition, or holds a code that is no member.
+        `owner` or `optimal` is no array of integers, one per partition, or holds a code that is no member; or the plan is of
+        another group.
 
     Notes
     -----
     O(P log P + S) and the cost of the proof; a batch of one.
     """
     if isinstance(problem, Group):
+        if isinstance(owner, Plan) and not same_codes(problem, owner):
+            raise ProblemError("owner: the plan is of another group; its members, topics or partitions differ")
         problem = problem.problem()
     if isinstance(owner, Plan):
         cooperative, owner = owner.protocol == COOPERATIVE, owner.target_owner

@@ -11,6 +11,7 @@ from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import SnapshotError, some
 from counterpoise.planning.assign import planned, protocol_of
 from counterpoise.snapshot.checks import check_lag, checked, known_topics, refuse_sets
+from counterpoise.snapshot.frozen import FrozenDict, frozen
 from counterpoise.snapshot.joined import JoinedProblem, JoinMember, join_problem
 from counterpoise.snapshot.parts import JoinedPart, LeadRequest, Topic
 from counterpoise.snapshot.plan import Plan
@@ -149,7 +150,7 @@ def lead_plan(
     data = user_data(int((plan.owner != plan.target_owner).sum()))
     encoded = encode_assignments(joined.topics, problem.topic_start, plan.owner, problem.n_members, user_data=data)
     assignments = dict(zip(joined.member_ids, encoded, strict=True))
-    return Lead(**vars(plan), joined=joined, assignments=assignments, known=topics)
+    return Lead(**vars(plan), joined=joined, assignments=frozen(assignments), known=FrozenDict(topics))
 
 
 def _bytes(member: JoinedPart) -> bytes:

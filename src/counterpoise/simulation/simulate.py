@@ -86,6 +86,6 @@ def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Out
         settled=play.settled(),
         history=tuple(rounds),
         intervals=everything.of_members(),
-        member_names=[client.name for client in play.clients],
+        member_names=tuple(client.name for client in play.clients),
         describe=play.world.describe,
     )

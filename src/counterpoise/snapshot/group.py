@@ -251,6 +251,8 @@ def _advice(text: object) -> str:
     text = str(text) if isinstance(text, PathLike) else text
     if isinstance(text, str) and text.strip() and len(text) < 4096 and not set(text) & set("{}[]\n"):
         return f"to read the file {text!r} pass its text: Group.from_json(Path({text!r}).read_text())"
+    if isinstance(text, Mapping):
+        return "give JSON text: Group.from_json(json.dumps(...))"
     return "a snapshot is one JSON object with topics and members"
 
 

@@ -82,7 +82,8 @@ class Plan(LockedArrays):
             return "not checked"
         made = self.certificate
         proven = "proven optimal" if made.sticky else "balanced, but more could stay" if made.balanced else "not balanced"
-        return proven if self.lag_report is None else f"largest lag {self.lag_report.gap:.1%} above its bound, {proven}"
+        lag = self.lag_report
+        return proven if lag is None else f"largest lag {lag.gap:.1%} above its bound, counts and moves {proven}"
 
     @cached_property
     def assignment(self) -> Assignment:
@@ -182,7 +183,7 @@ class Plan(LockedArrays):
         return value
 
     def to_json(self) -> str:
-        """One line of JSON; `read_assignment` reads the assignment back."""
+        """One line of JSON; `verify` checks the object that it holds."""
         return msgspec.json.encode(self.to_object(), enc_hook=plain).decode()
 
 

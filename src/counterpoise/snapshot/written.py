@@ -13,7 +13,7 @@ from counterpoise.snapshot.json_text import decoded, fitted, shown
 from counterpoise.snapshot.names import Assignment
 from counterpoise.snapshot.plan import PLAN_ADVICE, target_in
 
-__all__ = ["WrittenPlan", "read_plan"]
+__all__ = ["WrittenPlan", "read_plan", "written"]
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,13 @@ def read_plan(text: str | bytes) -> WrittenPlan | dict[str, dict[str, list[int]]
     Raises `SnapshotError` if it is neither, or its protocol is unknown; the message names the path.
     """
     value = decoded(text, PLAN_ADVICE)
+    return written(value) or target_in(value)
+
+
+def written(value: object) -> WrittenPlan | None:
+    """The plan in a mapping that states its strategy or protocol, as `Plan.to_json` writes it; None if it states neither."""
     if not isinstance(value, Mapping) or not isinstance(value.get("strategy", value.get("protocol")), str):
-        return target_in(value)
+        return None
     found = fitted(value, _Header, "plan", "counterpoise plan --json writes such an object")
     if found.protocol not in ("eager", "cooperative"):
         raise SnapshotError(f'plan.protocol: expected "eager" or "cooperative", got {shown(found.protocol)}')
