@@ -41,7 +41,7 @@ def rack_classes(problem: Problem, classes: Classes) -> tuple[Classes, Bools]:
 
 
 def rack_costs(classes: Classes, claims: Claims, match: Bools, rack_of_member: Int32, *, before: bool) -> Costs:
-    """Costs with two levels: moves outweigh all mismatches together, or (`before`) the other way round."""
+    """Costs of two sizes: moves outweigh all mismatches together, or (`before`) the other way round."""
     heavy = len(classes.topic_class) + 1
     rack_of_class = np.zeros(classes.n_member_classes, np.int64)
     taking = np.flatnonzero(classes.member_class >= 0)

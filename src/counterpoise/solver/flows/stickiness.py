@@ -8,7 +8,7 @@ the only constraint that history adds.
 
 The primal-dual method (Ford & Fulkerson) keeps all reduced costs non-negative, so when everything is routed the cost is
 minimal, and the last potentials are the dual certificate. Each phase raises the potentials to the shortest distances and
-pushes a maximum flow through the arcs of reduced cost 0; costs are 0 and 1 (or two integer levels with racks), so phases are few.
+pushes a maximum flow through the arcs of reduced cost 0; costs are 0 and 1 (or two sizes with racks), so phases are few.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: 
 
     Returns what to pass on, and the members that it relieves; both are empty if there is no such chain.
 
-    Beam search. The level of a chain is the lag of its last partition; it rises from member to member by the member's excess and
-    by waste. The chain that relieves most within the slack is the best, then the shortest.
+    Beam search. The lag of the last partition rises from member to member by the member's excess and by waste. The chain that
+    relieves most within the slack is the best, then the shortest.
     """
     slack, takes, topic_class = state.slack(start), state.group.takes, state.group.topic_class
     width = max(1, min(_WIDTH, _KEPT // len(over)))
@@ -72,7 +72,7 @@ def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: 
 
 
 def _candidates(state: PlanState, start: int, over: list[int], base: int, slack: int, *, transfer: bool) -> list[_Candidate]:
-    """Members that a chain from level `base` can relieve, whole or by their share if it takes several partitions.
+    """Members that a chain whose first partition has lag `base` relieves, whole or by their share if it takes several partitions.
 
     With `transfer` none are returned if no member may start the chain.
     """
@@ -104,12 +104,12 @@ def _extend(state: PlanState, beam: list[_Path], candidates: list[_Candidate], m
     followers = _FOLLOWERS if classes > 1 else 1
     longer: dict[int, _Path] = {}
     for path in beam:
-        wasted, level, last, relieved, _ = path
+        wasted, last_lag, last, relieved, _ = path
         able = takes[topic_class[last]] if last >= 0 else None
         for bit, member, held, excess, may_start in candidates:
             if relieved & bit or not (may_start if able is None else able[member]):
                 continue
-            needed = level + excess
+            needed = last_lag + excess
             at = bisect_left(held, (needed,))
             for lag, partition in held[at : at + followers]:
                 if lag > most:

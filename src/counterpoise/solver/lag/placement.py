@@ -71,9 +71,9 @@ def place(
 
 
 class _Queue:
-    """Members that may take another partition, by level, then by member: a sorted list per member class.
+    """Members that may take another partition, by rank, then by member: a sorted list per member class.
 
-    An entry is one number: the level times the number of members, plus the member. The level is the excess and the slack that the
+    An entry is one number: the rank times the number of members, plus the member. The rank is the excess and the slack that the
     member keeps for further partitions, or, for partitions without lag (`idle`), the count per capacity. `placed`: the partitions
     placed, in order, per topic class. `by_last`: sorted pairs (lag of the last one, class), with stale entries; made when needed.
     """
@@ -100,8 +100,8 @@ class _Queue:
         state, more = self.state, self.counts.least[member]
         if self.idle:
             return state.count[member] * _SCALE // state.group.capacity[member] * self.n + member
-        level = state.load[member] - state.limit[member]
-        return (level + max(more - 1, 0) * self.counts.reserve) * self.n + member
+        excess = state.load[member] - state.limit[member]
+        return (excess + max(more - 1, 0) * self.counts.reserve) * self.n + member
 
     def pop(self, partition: int) -> tuple[int | None, int]:
         """Remove and return the first subscriber of the partition: (its entry or None, number of members looked at)."""

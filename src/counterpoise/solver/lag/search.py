@@ -126,9 +126,9 @@ class LagSearch:
         """`_bound_limit`; if the plan from scratch misses it, the largest lag of that plan takes the place of the bound."""
         return self._limits(_largest(self.scratch)) if self.scratch.over() else self._bound_limit
 
-    def _limits(self, level: Fraction) -> list[int]:
-        """Per member: the level times its capacity and what is tolerated above it, rounded up to whole records."""
-        low, high = level.as_integer_ratio()
+    def _limits(self, largest: Fraction) -> list[int]:
+        """Per member: this lag per capacity times its capacity and what is tolerated above it, rounded up to whole records."""
+        low, high = largest.as_integer_ratio()
         top, bottom = (self.bound.numerator * self.tolerance.numerator, self.bound.denominator * self.tolerance.denominator)
         top, bottom = low * bottom + top * high, bottom * high
         of = {one: max(-(-top * one // bottom), -(-low * one // high) + self.gain) for one in set(self.group.capacity)}
