@@ -94,6 +94,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_doubled_and_the_audit_is_tr
                     fill_up(process, fill)
                 moments.append(rng.uniform(0, 1.5))
                 time.sleep(moments[-1])
+                assert process.poll() is None, process.communicate()
                 process.kill()
                 process.wait()
             if number == KILLS // 2:
