@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 
 from counterpoise.model.problem import UNOWNED
 from counterpoise.solver.lag.placement import CountSlack
-from counterpoise.solver.lag.state import LagGroup, PlanState
+from counterpoise.solver.lag.state import LagGroup, PlanState, Ratio, ratio
 
 __all__ = ["balanced_quotas", "band_slack", "raise_to_least", "release_excess", "remaining_slack"]
 
@@ -18,10 +18,10 @@ def balanced_quotas(group: LagGroup, counts: list[int]) -> CountSlack:
 
     A member has a ceiling slot if the next partition of another costs as much as its last one; any such member may get the slot.
     """
-    floor, ceilings = counts[:], dict[int, int]()
-    following = {(2 * count + 1) * unit for count, unit in zip(counts, group.weight, strict=True)}
-    for member, (count, unit) in enumerate(zip(counts, group.weight, strict=True)):
-        last = (2 * count - 1) * unit
+    floor, ceilings = counts[:], dict[Ratio, int]()
+    following = {ratio(2 * count + 1, capacity) for count, capacity in zip(counts, group.capacity, strict=True)}
+    for member, (count, capacity) in enumerate(zip(counts, group.capacity, strict=True)):
+        last = ratio(2 * count - 1, capacity)
         if last in following:
             ceilings[last] = ceilings.get(last, 0) + 1
             floor[member] = count - 1

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 from itertools import chain
 
-from counterpoise.solver.lag.state import PlanState
+from counterpoise.solver.lag.state import PlanState, Ratio
 
 _SCALE = 2**40
 """Counts per capacity are compared in units of 1 / _SCALE."""
@@ -23,7 +23,7 @@ class CountSlack:
     least: list[int]  # How many each member must take
     most: list[int]  # The largest count of each member
     # By the marginal cost of a member's next partition: how many members take one more at that cost
-    ceilings: dict[int, int]
+    ceilings: dict[Ratio, int]
     takers: list[list[int]]  # Per topic class: the member classes that may take its partitions
     reserve: int = 0  # The lag that a member keeps free for each further partition that it must take: that of the lightest one
     # Best fit: a partition goes to the member with the least slack that suffices; if none has as much, to the one with most slack
@@ -140,7 +140,7 @@ class _Queue:
             entry += (state.group.lag[partition] - (counts.reserve if more > 0 else 0)) * self.n
             insort(self.lists[self.member_class[member]], self._entry(member) if self.idle else entry)
 
-    def _use_ceiling(self, cost: int) -> None:
+    def _use_ceiling(self, cost: Ratio) -> None:
         """Use a ceiling slot of this cost; after the last one, members that may take no other partition leave the lists."""
         counts = self.counts
         counts.ceilings[cost] -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import lcm
+from math import gcd
 from typing import TypeAlias
 
 import numpy as np
@@ -15,11 +15,19 @@ from counterpoise.solver.classes import subscriber_table, topic_classes
 
 Holding: TypeAlias = list[tuple[int, int]]
 """A member's partitions as (lag, partition), lightest first."""
+Ratio: TypeAlias = tuple[int, int]
+"""Numerator and denominator in lowest terms, so that equal ones are equal keys."""
 
 _MOST_CLASSES, _MOST_COLUMNS = 16, 64
 """With more member classes, or more topic classes, than this all members count as one class: small classes do not help."""
 
-__all__ = ["Effort", "Holding", "LagGroup", "PlanState", "lag_group"]
+__all__ = ["Effort", "Holding", "LagGroup", "PlanState", "Ratio", "lag_group", "ratio"]
+
+
+def ratio(numerator: int, denominator: int) -> Ratio:
+    """The fraction in lowest terms."""
+    common = gcd(numerator, denominator)
+    return numerator // common, denominator // common
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,6 @@ class LagGroup:
     member_class: list[int]
     subscribers: list[list[int]]  # Per topic class: the member classes that subscribe
     capacity: list[int]  # Per member
-    weight: list[int]  # Per member: the least common multiple of the capacities over its own
 
     def may_take(self, partition: int, member: int) -> int:
         """Whether the member subscribes to the partition's topic."""
@@ -48,8 +55,7 @@ def lag_group(problem: Problem, lag: Int64) -> LagGroup:
     takes = [row.tobytes() for row in subscriber_table(problem, first, problem.n_members)]
     member_class, subscribers = _member_classes(takes, problem.n_members)
     topic_class = np.repeat(class_of_topic, problem.topic_start[1:] - problem.topic_start[:-1]).tolist()
-    lags, capacity = lag.tolist(), problem.capacity.tolist()
-    multiple = lcm(*set(capacity))
+    lags = lag.tolist()
     return LagGroup(
         lag=lags,
         heaviest_first=[p for p in (-lag).argsort(kind="stable").tolist() if topic_class[p] >= 0],
@@ -58,8 +64,7 @@ def lag_group(problem: Problem, lag: Int64) -> LagGroup:
         takes=takes,
         member_class=member_class,
         subscribers=subscribers,
-        capacity=capacity,
-        weight=[multiple // one for one in capacity],
+        capacity=problem.capacity.tolist(),
     )
 
 
@@ -151,16 +156,17 @@ class PlanState:
         """
         count = self.count
         if self.least is None or self.most is None:
-            return self.last_cost(giver) == self.next_cost(taker)
+            capacity = self.group.capacity
+            return (2 * count[giver] - 1) * capacity[taker] == (2 * count[taker] + 1) * capacity[giver]
         return count[giver] > self.least[giver] and count[taker] < self.most[taker]
 
-    def last_cost(self, member: int) -> int:
-        """What the member's last partition adds to the sum of count**2 / capacity, in units of one over the LCM of capacities."""
-        return (2 * self.count[member] - 1) * self.group.weight[member]
+    def last_cost(self, member: int) -> Ratio:
+        """What the member's last partition adds to the sum of count**2 / capacity."""
+        return ratio(2 * self.count[member] - 1, self.group.capacity[member])
 
-    def next_cost(self, member: int) -> int:
+    def next_cost(self, member: int) -> Ratio:
         """What another partition would add."""
-        return (2 * self.count[member] + 1) * self.group.weight[member]
+        return ratio(2 * self.count[member] + 1, self.group.capacity[member])
 
     def place(self, partition: int, member: int) -> None:
         """Assign an unassigned partition to a member."""
