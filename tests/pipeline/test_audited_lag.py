@@ -17,6 +17,8 @@ from counterpoise.clients import kafka_python
 from counterpoise.errors import CaptureError, OptionError
 from counterpoise.pipeline.audited_lag import audited_lag, audited_production, audited_source, newest_rows
 from counterpoise.pipeline.schemas import TABLES
+from counterpoise.pipeline.tables import paths
+from counterpoise.pipeline.tables.paths import dataset
 from counterpoise.planning.assign import assign
 from counterpoise.snapshot.group import Group, Member
 
@@ -45,6 +47,34 @@ def audited(tmp_path: Path) -> Path:
     folder.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["partition_lag"]), folder / "part-0.parquet")
     return tmp_path
+
+
+def test_files_that_an_update_deletes_before_they_are_read_are_those_of_the_next_manifest(
+    audited: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = with_deleted_file(audited)
+    seen: list[str] = []
+
+    def first_gone(table: Any) -> Any:
+        seen.append(str(table))
+        return gone if len(seen) == 1 else dataset(table)
+
+    monkeypatch.setattr(paths, "dataset", first_gone)
+    assert audited_lag(audited, "g").known["u"].tolist() == [-1, -1, 4]
+    assert len(seen) == 2
+    monkeypatch.setattr(paths, "dataset", lambda _: gone)
+    with pytest.raises(CaptureError, match="no table of an audit"):
+        audited_lag(audited, "g")
+
+
+def with_deleted_file(audited: Path) -> Any:
+    """A data set with a file that has been deleted since."""
+    deleted = audited / "deleted"
+    deleted.mkdir()
+    pq.write_table(pa.Table.from_pylist([row(0, "t", 0, 5)], schema=TABLES["partition_lag"]), deleted / "part-0.parquet")
+    found = dataset(deleted)
+    (deleted / "part-0.parquet").unlink()
+    return found
 
 
 @pytest.mark.parametrize(

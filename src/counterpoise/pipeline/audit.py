@@ -28,7 +28,7 @@ from counterpoise.pipeline.storage.files import absolute, is_local, join
 from counterpoise.pipeline.tables.anonymous import fingerprint
 from counterpoise.pipeline.tables.catalog import Catalog, check_lasting, check_target
 from counterpoise.pipeline.tables.manifest import load_manifest, summary_of
-from counterpoise.pipeline.tables.paths import dataset
+from counterpoise.pipeline.tables.paths import read_table
 from counterpoise.pipeline.tables.transaction import TableTransaction
 from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import fitted
@@ -82,7 +82,7 @@ class AuditResult:
         """
         if name not in TABLES:
             raise OptionError(f"table {name!r} is unknown; there are: {', '.join(TABLES)}")
-        return dataset(join(self.place, "tables", name)).to_table()
+        return read_table(join(self.place, "tables", name))
 
     def __repr__(self) -> str:
         groups, found = self.summary["groups"]["total"], self.summary["findings"]["total"]

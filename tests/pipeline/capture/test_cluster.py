@@ -98,8 +98,9 @@ def test_of_a_partition_whose_commit_cannot_be_read_nothing_is_known() -> None:
     about = SimpleNamespace(
         group_id="g", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY, members=[], partition_assignor=""
     )
+    named = ["g"]
     cluster = cluster_whose(
-        list_consumer_groups=lambda **_: done(SimpleNamespace(valid=[SimpleNamespace(group_id="g")], errors=[])),
+        list_consumer_groups=lambda **_: done(SimpleNamespace(valid=[SimpleNamespace(group_id=one) for one in named], errors=[])),
         describe_consumer_groups=lambda names, **_: {name: done(about) for name in names},
         list_consumer_group_offsets=lambda _, **__: {"g": done(SimpleNamespace(topic_partitions=listed))},
     )
@@ -107,3 +108,7 @@ def test_of_a_partition_whose_commit_cannot_be_read_nothing_is_known() -> None:
     assert [group.commits for group in poll.groups] == [{("t", 0): (7, -1, ""), ("u", 0): None}]
     (fault,) = poll.faults
     assert fault.startswith("group g: cannot read commits of 1 partition(s), first u 0 (")
+    named.append("")  # a commit of no group is valid in Kafka, and librdkafka refuses to ask for it
+    poll = poll_groups(cluster)
+    assert (poll.names, [each.group_id for each in poll.groups]) == ({"g"}, ["g"])
+    assert "the group with an empty name: librdkafka cannot ask for it" in poll.faults

@@ -190,6 +190,18 @@ def test_a_damaged_segment_is_counted_and_reported(tmp_path: Path) -> None:
         from_segments(tmp_path, tmp_path / "out")
 
 
+def test_a_damaged_length_costs_one_batch() -> None:
+    """It points into a later batch, or far beyond it."""
+    pieces = [batch(at, [b"a" * 50]) for at in range(6)]
+    for more in (1, len(pieces[0]) + 7, 2 * len(pieces[0])):
+        data = bytearray(b"".join(pieces))
+        at = len(pieces[0])
+        data[at + 8 : at + 12] = (len(pieces[0]) - 12 + more).to_bytes(4, "big")
+        found = list(batches(bytes(data)))
+        assert found.pop(1) == f"byte {at}: checksum does not match"
+        assert [each.base_offset for each in found if isinstance(each, LogBatch)] == [0, 2, 3, 4, 5]
+
+
 def test_what_is_no_data_folder_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="no such folder"):
         partition_folders(tmp_path / "none")

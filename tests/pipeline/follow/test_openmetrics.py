@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import struct
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.client import HTTPConnection
@@ -152,6 +154,26 @@ def test_more_groups_than_the_limit_are_counted_not_shown(
     assert {labels[1] for name, labels in found if name == f"{P}_spread_partitions"} == {"g", "h"}
     assert sum(name == f"{P}_member_sum_lag" for name, _ in found) == 3
     assert (found["counterpoise_left_out", ("groups",)], found["counterpoise_left_out", ("members",)]) == (2, 1)
+
+
+def test_a_client_that_goes_away_is_not_printed(gauges: Gauges, capfd: pytest.CaptureFixture[str]) -> None:
+    """A scrape that is aborted (a reset connection), while the answer is written."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    gauges.groups = tuple(group(f"{number:0500}") for number in range(500))
+    end = openmetrics.serve(gauges, port, "127.0.0.1", lambda: None)
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+    link = HTTPConnection("127.0.0.1", port, timeout=30)
+    link.request("GET", "/healthz")
+    assert link.getresponse().read() == b"ok\n"
+    link.close()
+    time.sleep(1)
+    end()
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("host", "words"), [("127.0.0.1", "in use"), ("192.0.2.1", "Cannot assign"), ("no such", "not known")])

@@ -128,14 +128,22 @@ def test_a_rename_replaces_on_a_local_disk(tmp_path: Path) -> None:
 
 def test_a_file_can_be_mapped_into_memory_wherever_it_is(root: str) -> None:
     write_bytes(join(root, "numbers.bin"), np.arange(1000).tobytes())
-    mapped = np.memmap(local_copy(join(root, "numbers.bin")), np.int64, "r")
-    assert mapped.tolist() == list(range(1000))
+    assert np.memmap(local_copy(join(root, "numbers.bin")).path, np.int64, "r").tolist() == list(range(1000))
+
+
+def test_a_copy_stays_as_long_as_somebody_has_it(root: str) -> None:
+    """A process keeps eight; a number of a closed one would soon be that of another file."""
+    for number in range(12):
+        write_bytes(join(root, f"{number}.bin"), bytes([number]))
+    copies = [local_copy(join(root, f"{number}.bin")) for number in range(12)]
+    assert [Path(copy.path).read_bytes() for copy in copies] == [bytes([number]) for number in range(12)]
 
 
 def test_names_of_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert absolute("history") == str(tmp_path / "history")
-    assert absolute(f"file://{tmp_path}/a%20b") == f"{tmp_path}/a b"
+    assert absolute(f"file://{tmp_path}/a%20b") == absolute(f"file://{tmp_path}/a%20b/") == f"{tmp_path}/a b"
+    assert absolute(f"file://{tmp_path}//x/../b") == absolute(f"{tmp_path}//x/../b") == f"{tmp_path}/b"
     assert absolute("s3a://bucket/a%20b/") == "s3://bucket/a%20b"
     assert {one for one in ("s3://b", "gs://b", "abfs://c@a", "hdfs://h", "x") if is_object_store(one)} == {
         "s3://b", "gs://b", "abfs://c@a",

@@ -70,8 +70,10 @@ def poll_groups(cluster: Cluster) -> GroupPoll:
         lambda: cluster.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + GRACE_S), "groups"
     )
     poll.faults += [f"groups of one broker: {cluster.settings.redacted(error)}" for error in listed.errors]
-    names = sorted(each.group_id for each in listed.valid)
+    names = sorted(each.group_id for each in listed.valid if each.group_id)
     poll.names = set(names) if not listed.errors else None
+    if len(names) < len(listed.valid):
+        poll.faults.append("the group with an empty name: librdkafka cannot ask for it")
     for first in range(0, len(names), BATCH):
         part = names[first : first + BATCH]
         described = cluster.request(partial(cluster.admin.describe_consumer_groups, part, request_timeout=TIMEOUT_S), "groups")

@@ -22,7 +22,7 @@ from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import time_spans
-from counterpoise.pipeline.storage.files import is_local, join, local_copy, read_bytes, upload, write_bytes
+from counterpoise.pipeline.storage.files import LocalCopy, absolute, is_local, join, local_copy, read_bytes, upload, write_bytes
 
 __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 
@@ -50,6 +50,7 @@ class EndsFile:
     instants: Int64  # Times of samples, ascending
     conflicting: Int64  # Times at which a log has several samples with different ends, one entry per log; the largest end counts
     upload_to: str = field(default="", kw_only=True)  # Where `share` uploads the file of samples; empty: beside the index
+    copy: LocalCopy | None = field(default=None, kw_only=True)  # What `file` names, if the samples are on an object store
 
     @classmethod
     def empty(cls) -> EndsFile:
@@ -116,9 +117,10 @@ class EndsFile:
         """Read an index; the samples are in `file` if it is given."""
         about = json.loads(read_bytes(place))
         file = file or about["file"]
-        file = local_copy(file) if file else file
+        copy = local_copy(file) if file and not is_local(file) else None
+        file = copy.path if copy is not None else file and absolute(file)
         logs = tuple((topic, partition) for topic, partition in about["logs"])
-        return cls(file, logs, *(np.array(about[name], np.int64) for name in _ARRAYS))
+        return cls(file, logs, *(np.array(about[name], np.int64) for name in _ARRAYS), copy=copy)
 
 
 def samples_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -104,6 +105,11 @@ def serve(gauges: Gauges, port: int, host: str, trouble: Callable[[], str | None
     class Server(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A client that goes away is no error of the server."""
+            if not isinstance(sys.exception(), OSError):
+                super().handle_error(request, client_address)
+
     try:
         server = Server((host, port), _handler(registry, trouble))
     except OSError as error:
@@ -121,6 +127,8 @@ def serve(gauges: Gauges, port: int, host: str, trouble: Callable[[], str | None
 
 def _handler(registry: CollectorRegistry, trouble: Callable[[], str | None]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        timeout = 30  # Seconds without a request after which a connection is closed
+
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             kind, words, code = "text/plain; charset=utf-8", "only /metrics and /healthz are here", 404

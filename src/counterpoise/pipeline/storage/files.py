@@ -1,9 +1,9 @@
 """Files by path or URI, through Arrow's file systems: opened, listed, written whole, deleted.
 
 A path is a local one, or ``file://``, ``s3://`` (``s3a://`` is the same), ``gs://``, ``abfs://`` or ``hdfs://``. The part after
-the scheme is literal, also ``%``. The environment of each process has the address of an object store and the credentials: for S3
-``AWS_ENDPOINT_URL``, ``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` or a profile; for Google and Azure the
-default credentials of their libraries.
+the scheme is literal, also ``%`` (but in ``file://`` it is decoded). The environment of each process has the address of an
+object store and the credentials: for S3 ``AWS_ENDPOINT_URL``, ``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``
+or a profile; for Google and Azure the default credentials of their libraries.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import os
 import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -66,7 +67,7 @@ _ANSWER_S = 20.0
 """Seconds without a byte from S3 after which a request is lost."""
 _CHUNK = 1 << 20
 _DETAIL = re.compile(r"(?:Detail: \[errno \d+\] |: (?=AWS Error ))(.{1,160})")
-_COPIES: dict[str, int] = {}
+_COPIES: dict[str, LocalCopy] = {}
 _MOST_COPIES = 8
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
 _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
@@ -104,12 +105,10 @@ def _connected(scheme: str, authority: str, _process: int, endpoint: str | None)
 def _split(uri: str) -> tuple[str, str, str]:
     """Scheme, host or bucket, and path; the path of a local file is absolute."""
     scheme, mark, rest = uri.partition("://")
-    if not mark:
-        local = Path(uri)
-        return "file", "", str(local.resolve() if ".." in local.parts else local.absolute())
     scheme = scheme.lower()
-    if scheme == "file":
-        return "file", "", unquote("/" + rest.partition("/")[2])
+    if not mark or scheme == "file":
+        local = Path(unquote("/" + rest.partition("/")[2]) if mark else uri)
+        return "file", "", str(local.resolve() if ".." in local.parts else local.absolute())
     if scheme not in _SCHEMES:
         raise CaptureError(f"{uri}: no storage known as {scheme}://; give a local path, s3://, gs://, abfs:// or hdfs://")
     authority, _, path = rest.partition("/")
@@ -327,23 +326,29 @@ def write_bytes(uri: str, content: bytes) -> None:
         store.move(scratch, path)
 
 
-def local_copy(uri: str) -> str:
-    """A local path of a file, to map it into memory at once: of the file itself, or of a copy.
+class LocalCopy:
+    """An unnamed copy of a file; it is there as long as somebody has this object."""
 
-    A process keeps its last copies, so the file must not change. A copy is an unnamed file, which disappears if the worker is
-    killed.
+    def __init__(self, file: IO[bytes]) -> None:
+        descriptor = os.dup(file.fileno())
+        self.path = f"/dev/fd/{descriptor}"
+        weakref.finalize(self, os.close, descriptor)
+
+
+def local_copy(uri: str) -> LocalCopy:
+    """A copy of a file on an object store, to map it into memory.
+
+    A process keeps its last copies, so the file must not change. A copy disappears if the worker is killed.
     """
-    if is_local(uri):
-        return absolute(uri)
     if uri not in _COPIES:
         store, path = filesystem_of(uri)
         with storage_errors(uri), store.open_input_stream(path) as content, tempfile.TemporaryFile() as scratch:
             shutil.copyfileobj(content, scratch, _CHUNK)
             scratch.flush()
-            _COPIES[uri] = os.dup(scratch.fileno())
+            _COPIES[uri] = LocalCopy(scratch)
         if len(_COPIES) > _MOST_COPIES:
-            os.close(_COPIES.pop(next(iter(_COPIES))))
-    return f"/dev/fd/{_COPIES[uri]}"
+            del _COPIES[next(iter(_COPIES))]
+    return _COPIES[uri]
 
 
 def upload(uri: str, file: BinaryIO) -> None:

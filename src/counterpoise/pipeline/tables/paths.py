@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,17 @@ from counterpoise.pipeline.tables.manifest import Manifest, load_manifest
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-__all__ = ["NO_DAY", "PARTITIONS", "by_partition", "cluster_folder", "dataset", "day_folder", "rows_of_group", "table_files"]
+__all__ = [
+    "NO_DAY",
+    "PARTITIONS",
+    "by_partition",
+    "cluster_folder",
+    "dataset",
+    "day_folder",
+    "read_table",
+    "rows_of_group",
+    "table_files",
+]
 
 PARTITIONS = ("cluster", "date")
 """Columns that are folders (``cluster=shop/date=2026-11-21/``), in this order."""
@@ -26,6 +37,7 @@ NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
 """Characters that Spark escapes in the name of a folder."""
+_TRIES = 4
 
 
 def cluster_folder(cluster: str) -> str:
@@ -73,7 +85,7 @@ def rows_of_group(out: str | Path, table: str, group: str, cluster: str | None =
     if cluster is not None:
         condition &= pc.field("cluster") == cluster
     try:
-        rows = dataset(path).to_table(filter=condition)
+        rows = read_table(path, condition)
     except (pa.ArrowException, OSError) as error:
         raise CaptureError(f"{path}: no table of an audit ({first_line(error)}); run `counterpoise audit` first") from None
     clusters = pc.unique(rows.column("cluster")).to_pylist()
@@ -82,6 +94,17 @@ def rows_of_group(out: str | Path, table: str, group: str, cluster: str | None =
     if cluster is not None and not clusters:
         raise OptionError(f"{out}: cluster {cluster} has no rows of group {group} in table {table}")
     return rows
+
+
+def read_table(table: str | Path, condition: pc.Expression | None = None) -> pa.Table:
+    """The rows of a table that meet the condition; errors as for `dataset`.
+
+    If an update deletes a file before it is read, the files of the new manifest are read.
+    """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError, CaptureError):
+            return dataset(table).to_table(filter=condition)
+    return dataset(table).to_table(filter=condition)
 
 
 def dataset(table: str | Path, manifest: Manifest | None = None) -> ds.Dataset:

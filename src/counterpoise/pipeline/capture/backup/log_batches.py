@@ -56,13 +56,18 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
     at, effort = 0, _EFFORT * len(data)
     while at < len(data):
         size = _size(data, at)
-        if HEADER.size <= size <= len(data) - at and data[at + 16] == 2:
-            yield _batch(data, at, size) if _is_intact(data, at, size) else f"byte {at}: checksum does not match"
+        whole = HEADER.size <= size <= len(data) - at and data[at + 16] == 2
+        if whole and _is_intact(data, at, size):
+            yield _batch(data, at, size)
             at += size
             continue
         if data.count(0, at) == len(data) - at:
             break
-        following, effort = _next(data, at + 1, effort)
+        following, effort = _next(data, at + 1, effort)  # its size may be what is damaged
+        if whole:
+            yield f"byte {at}: checksum does not match"
+            at = at + size if following is None else following
+            continue
         old = len(data) - at > 17 and data[at + 16] in (0, 1) and following is None
         cut = following is None and (size > len(data) - at or len(data) - at < HEADER.size)
         why = (
