@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long fuzz soak soak-assignors lint bench bench-full bench-scale kafka broker prometheus wheel release check-deploy test-versions site lock clean distclean
+.PHONY: help demo test test-long test-kills fuzz soak soak-assignors lint bench bench-full bench-scale kafka broker prometheus wheel release check-deploy test-versions site lock clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,8 +30,11 @@ test: lint $(KAFKA) $(OLDEST) ## what every change must pass: lint, types, impor
 	@# Side by side: live groups mostly wait; what shares an audit or a Spark session stays on one worker (tests/conftest.py).
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 4 --dist loadscope
 
-test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) $(PROMETHEUS) ## all tests, with many times the generated cases, live groups under every fault, a Spark cluster, Connect, catalogs, Prometheus (hours; the seed of a failure is printed)
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) -n 4 --dist loadscope
+test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) $(PROMETHEUS) ## all tests but those of soak and test-kills, with many times the generated cases, a Spark cluster, Connect, catalogs, Prometheus (an hour or more; the seed of a failure is printed)
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) -n 4 --dist loadscope -m "not soak and not kills"
+
+test-kills: $(READY) $(KAFKA) $(LAKE) ## audits, updates, followers and captures that are killed, or have no disk or memory left, on a disk and on an object store (an hour)
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) -n 4 --dist loadscope -m kills
 
 test-versions: $(READY) ## the core's tests on Python 3.12 to 3.14 with the newest packages, and on 3.11 with the oldest that are allowed (interpreters from PATH, else from Maven Central)
 	@scripts/test_versions.sh
@@ -40,7 +43,7 @@ fuzz: $(READY) $(FUZZ) ## every reader of text or bytes, driven by coverage from
 	@PYTHONPATH=.fuzz $(BIN)/python scripts/fuzz.py --seconds $(SECONDS_EACH)
 
 soak: $(READY) $(KAFKA) $(OLDEST) ## live groups of every kind of member on a real broker, under every fault, and the examples for ten minutes each (an hour; SOAK=dev: the part that make test runs)
-	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=$(SOAK) $(PYTEST) tests/clients -m kafka -n 2
+	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=$(SOAK) $(PYTEST) tests/clients -m soak -n 2
 
 soak-assignors: $(READY) ## every strategy on 20,000 random groups and on the largest that are allowed: all laws (half an hour; RANDOM_GROUPS=200000: more)
 	@$(BIN)/python scripts/soak_assignors.py --groups $(RANDOM_GROUPS)

@@ -75,7 +75,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked `long`, unless the profile is; begin with the tutorials, which wait for two minutes."""
+    """Leave out what is marked `long`, unless the profile is; begin with the tutorials, which wait for two minutes.
+
+    Tests of live groups get the marker `soak`.
+    """
+    for item in items:
+        if item.nodeid.startswith("tests/clients/") and item.get_closest_marker("kafka"):
+            item.add_marker("soak")
     items.sort(key=lambda item: "tests/tutorials" not in item.nodeid)
     if os.environ.get("COUNTERPOISE_PROFILE") != "long":
         left_out = [item for item in items if item.get_closest_marker("long")]

@@ -32,6 +32,7 @@ STRATEGIES = ["sticky", "lag"]
 
 @pytest.mark.kafka
 @pytest.mark.spark
+@pytest.mark.kills
 def test_killed_at_random_moments_the_tables_are_those_of_one_audit(broker: Broker, tmp_path: Path, spark: SparkSession) -> None:
     """While it reads what is recorded, and twice while it follows; then its JVM is killed: one line, and exit code 3.
 

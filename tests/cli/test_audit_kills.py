@@ -27,7 +27,7 @@ from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.storage.files import join, list_files
 from counterpoise.pipeline.tables.manifest import load_manifest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.kills]
 SEED, MOST_MISSES = 20_261_123, 20
 MODES = {"audit": (), "update": ("--since", "last"), "follow": ("--follow", "--report-every", "3600")}
 VICTIMS = ("driver", "JVM", "worker")

@@ -21,7 +21,7 @@ from tests.cli.commands import RUN
 from tests.java import java_home
 from tests.pipeline.incremental.pieces import comparable_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.kills]
 OPTIONS = ("--strategies", "sticky")
 ENOUGH = "200m"
 Limits = dict[str, str]

@@ -33,7 +33,7 @@ from tests.pipeline.capture.traffic import Busy
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.kills]
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 KILLS = 20 if LONG else 3
 SEED = 20_260_721
