@@ -43,7 +43,7 @@ def run(tmp_path: Path) -> tuple[Fleet, dict[str, list[dict[str, Any]]], GroupHi
         for member, names in assigned.items():
             events[member].append({"event": "assigned", "partitions": sorted(names), "generation": number})
         generations.append(
-            Generation(number, "a", "cooperative-sticky", {each: each for each in assigned}, assigned, led.assignments)
+            Generation(number, "a", "cooperative-sticky", {each: each for each in assigned}, assigned, dict(led.assignments))
         )
     events["a"].append({"event": "records", "partition": "t-0", "values": [1, 2]})
     events["b"].append({"event": "records", "partition": "t-1", "values": [3]})
