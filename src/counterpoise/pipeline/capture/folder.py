@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -215,13 +216,21 @@ def missing_of(folder: str | Path) -> Missing:
     try:
         about: Any = json.loads(text)
         gaps = tuple((int(partition), int(first), int(after)) for partition, first, after in about.get("gaps", ()))
-        notes, hidden = [*_before(about), *_about_gaps(gaps)], tuple(map(str, about.get("hidden", ())))
-        deleted_before = float(about.get("deleted_before", 0))
+        deleted_before, hidden = float(about.get("deleted_before", 0)), tuple(map(str, about.get("hidden", ())))
+        notes = [*_before(about), *_about_deleted(deleted_before), *_about_gaps(gaps)]
         if about.get("source") == "poll":
             return Missing(tuple(notes), hidden, gaps, deleted_before)
         return Missing((*notes, *hidden), (), gaps, deleted_before)
     except (ValueError, AttributeError, TypeError, OverflowError):
         return Missing(("capture.json cannot be read: what this recording misses is unknown",))
+
+
+def _about_deleted(before: float) -> list[str]:
+    if not before:
+        return []
+    words = f"records from before {datetime.fromtimestamp(before, UTC):%Y-%m-%d %H:%M} UTC were deleted (--keep-days)"
+    lost = "groups that have not rebalanced since are shown without members, those without any record since not at all"
+    return [f"{words}: {lost}, unless an earlier run of --since last has read them"]
 
 
 def _about_gaps(gaps: Sequence[tuple[int, int, int]]) -> list[str]:
