@@ -172,6 +172,22 @@ def test_a_run_that_was_killed_before_it_had_caught_up_hides_no_gap(
     assert record(topic, tmp_path, pause=60)["gaps"] == [[0, 1, 9]]
 
 
+def test_a_run_that_ends_with_a_marker_after_its_last_write_has_caught_up(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the partition, behind the marker at offset 2, is reported after both records are written."""
+    topic.end = 3
+    marker = SimpleNamespace(error=lambda: KafkaError(KafkaError._PARTITION_EOF), partition=lambda: 0, offset=lambda: 3)
+    looks: list[tuple[list[Any], list[Any]]] = [([row(0, 1), row(1, 2)], []), ([], [marker])]
+    monkeypatch.setattr(topic, "consume", lambda *_: looks.pop(0))
+    monkeypatch.setattr(recorder, "split_events", lambda found: found)
+    following = Recorder(Settings({"bootstrap.servers": "nowhere:1"}), tmp_path, Schedule(flush=0))
+    assert following.run(follow=False).behind == 0
+    about = json.loads((tmp_path / "capture.json").read_text())
+    assert (about["missing_before"], about["complete"]) == (1, False)
+    assert not any("caught up" in note for note in missing_of(tmp_path).notes)
+
+
 def test_what_retention_deletes_is_not_counted_as_missing_from_before_the_recording(
     topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
