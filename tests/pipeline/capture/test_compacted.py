@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture import recorder, recording
 from counterpoise.pipeline.capture.columns import in_batches
-from counterpoise.pipeline.capture.folder import CaptureFolder
+from counterpoise.pipeline.capture.folder import CaptureFolder, missing_of
 from counterpoise.pipeline.capture.recorder import Recorder
 from counterpoise.pipeline.capture.recording import Schedule
 from counterpoise.pipeline.capture.sampler import Sample
@@ -170,6 +170,47 @@ def test_a_run_that_was_killed_before_it_had_caught_up_hides_no_gap(
     assert record(topic, tmp_path, pause=5)["gaps"] == [[0, 1, 9]]
     topic.generations, topic.end = {19: 3}, 20
     assert record(topic, tmp_path, pause=60)["gaps"] == [[0, 1, 9]]
+
+
+def test_a_run_that_ends_with_a_marker_after_its_last_write_has_caught_up(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the partition, behind the marker at offset 2, is reported after both records are written."""
+    topic.end = 3
+    marker = SimpleNamespace(error=lambda: KafkaError(KafkaError._PARTITION_EOF), partition=lambda: 0, offset=lambda: 3)
+    looks: list[tuple[list[Any], list[Any]]] = [([row(0, 1), row(1, 2)], []), ([], [marker])]
+    monkeypatch.setattr(topic, "consume", lambda *_: looks.pop(0))
+    monkeypatch.setattr(recorder, "split_events", lambda found: found)
+    following = Recorder(Settings({"bootstrap.servers": "nowhere:1"}), tmp_path, Schedule(flush=0))
+    assert following.run(follow=False).behind == 0
+    about = json.loads((tmp_path / "capture.json").read_text())
+    assert (about["missing_before"], about["complete"]) == (1, False)
+    assert not any("caught up" in note for note in missing_of(tmp_path).notes)
+
+
+def test_what_retention_deletes_is_not_counted_as_missing_from_before_the_recording(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All records are older than --keep-days; each is a file of its own, and a sample comes after each."""
+    topic.end, offsets = 4, [0, 1, 2, 3]
+
+    def consume(_count: int, _seconds: float) -> list[Any]:
+        assert "deleted_before" not in json.loads((tmp_path / "capture.json").read_text())
+        offset = offsets.pop(0)
+        if not offsets:
+            following.stop()
+        return [row(offset, offset + 1)]
+
+    monkeypatch.setattr(topic, "consume", consume)
+    taken = lambda: [Sample(topic.now, ABOUT, {}, {PARTITION: topic.end}, [])]  # noqa: E731
+    monkeypatch.setattr(recorder, "Sampler", lambda *_: SimpleNamespace(taken=taken, stop=lambda: None))
+    following = Recorder(Settings({"bootstrap.servers": "nowhere:1"}), tmp_path, Schedule(flush=0, keep_days=1))
+    following.run(follow=True)
+    about = json.loads((tmp_path / "capture.json").read_text())
+    assert (about["missing_before"], about["complete"]) == (0, True)
+    assert pq.read_table(tmp_path / "consumer_offsets.parquet")["offset"].to_pylist() == [3]
+    (note,) = (one for one in missing_of(tmp_path).notes if "records from before" in one)
+    assert f"{datetime.fromtimestamp(about['deleted_before'], UTC):%Y-%m-%d %H:%M} UTC were deleted" in note
 
 
 @pytest.mark.parametrize("sample_first", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
+from counterpoise.pipeline.capture.columns import in_batches
+from counterpoise.pipeline.capture.folder import CaptureFolder
 from counterpoise.pipeline.capture.sampler import Sample, sample_batch
 from counterpoise.pipeline.capture.series import STATE_KEY
 from counterpoise.pipeline.fold.ends_file import EndsFile, with_samples
@@ -24,7 +27,7 @@ from counterpoise.pipeline.incremental.positions import check_same_capture, file
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState
 from counterpoise.pipeline.incremental.since_last import Update
 from counterpoise.pipeline.source import parquet_rows
-from counterpoise.pipeline.source.capture import CaptureFiles
+from counterpoise.pipeline.source.capture import CaptureFiles, read_capture
 from counterpoise.pipeline.source.scope import AuditScope
 from counterpoise.pipeline.storage.files import file_infos, parquet_footers
 from counterpoise.wire.consumer_protocol import Partition
@@ -91,10 +94,40 @@ def test_offsets_of_markers_that_were_read_are_not_forgotten_by_an_update_that_b
         assert (state.positions, state.read) == ({0: 9}, {0: 10, 1: 5})
     # Hours later retention has dropped all that was audited: the next record follows the marker, so nothing is missing.
     scanned = {"before_begin": [], "skipped": False, "last": [(0, 10, 900)], "flushes": [(900, [(0, 10, 10)])]}
-    check_same_capture("c", state, False, [scanned], 900)
+    check_same_capture("c", state, False, [scanned], 900, 0)
     scanned["flushes"] = [(900, [(0, 11, 11)])]
     with pytest.raises(CaptureError, match="log partition 0: offsets 10 to 10"):
-        check_same_capture("c", state, False, [scanned], 900)
+        check_same_capture("c", state, False, [scanned], 900, 0)
+
+
+@pytest.mark.parametrize(("partition", "words"), [(5, None), (7, "log partition 7 ends before offset 0")])
+def test_a_log_partition_whose_audited_records_retention_has_deleted_is_not_missed(
+    tmp_path: Path, partition: int, words: str | None
+) -> None:
+    """Partition 5 was quiet for two days. A record of partition 7 that is a day old must still be there."""
+    days = {5: 10, 7: 11, 8: 12}
+    folder = CaptureFolder(tmp_path)
+    with folder.held():
+        for number, day in days.items():
+            folder.records.append(in_batches([(number, 0, day * 86_400_000, 0, b"k", None)]), {})
+        folder.update_about(topic=OFFSETS_TOPIC)
+        folder.merge_and_drop(10.5 * 86_400)
+    capture = read_capture(tmp_path)
+    assert (len(capture.files.records), capture.deleted_before) == (2, 10.5 * 86_400)
+    places = {number: (0, day * 86_400 * SECOND) for number, day in days.items()}
+    last = ClusterState(positions=dict.fromkeys(days, 1), stamps={number: time for number, (_, time) in places.items()})
+    last.read, last.end = last.positions, max(last.stamps.values())
+    job: Any = SimpleNamespace(captures={"c": capture}, scope=AuditScope(), transaction=None)
+    held = [[number, *place] for number, place in places.items() if number != partition]
+    scanned = {"cluster": "c", "before_begin": held, "last": held, "skipped": True, "early": False, "flushes": [], "times": None}
+    engine: Any = SimpleNamespace(topic_names=dict, scanned=[scanned], groups={}, last_record_time=lambda _: None)
+    engine.clusters, engine.tasks = (
+        {"c": SimpleNamespace(record_files=(), ends=EndsFile.empty())},
+        {"c": SimpleNamespace(buckets=8)},
+    )
+    update = Update(job, {}, SavedState({}, {"c": last}, [], {}))
+    with nullcontext() if words is None else pytest.raises(CaptureError, match=words):
+        update.add_scanned(engine)
 
 
 def test_requests_for_the_files_of_a_capture_are_not_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,9 @@ class CaptureFolder:
         write_bytes(join(self.out, name), (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
     def merge_and_drop(self, keep_from: float | None) -> None:
-        """Merge small files, and drop records before `keep_from` (s since 1970)."""
+        """Merge small files, and drop records before `keep_from` (s since 1970), which ``capture.json`` says."""
+        if keep_from is not None and self.records.before(keep_from):
+            self.update_about(deleted_before=max(keep_from, self.about.get("deleted_before", 0)))
         for series in (self.records, self.samples):
             if keep_from is not None:
                 series.drop_before(keep_from)
@@ -199,6 +202,7 @@ class Missing:
     faults: tuple[str, ...] = ()  # Faults of polls: they name groups and topics, so hashed audits leave them out
     # Partition of the offsets topic, first offset, and the offset after the last, of each range in which offsets are missing
     gaps: tuple[tuple[int, int, int], ...] = ()
+    deleted_before: float = 0  # All records that retention deleted are before this time (s since 1970); 0: it deleted none
 
 
 def missing_of(folder: str | Path) -> Missing:
@@ -212,12 +216,21 @@ def missing_of(folder: str | Path) -> Missing:
     try:
         about: Any = json.loads(text)
         gaps = tuple((int(partition), int(first), int(after)) for partition, first, after in about.get("gaps", ()))
-        notes, hidden = [*_before(about), *_about_gaps(gaps)], tuple(map(str, about.get("hidden", ())))
+        deleted_before, hidden = float(about.get("deleted_before", 0)), tuple(map(str, about.get("hidden", ())))
+        notes = [*_before(about), *_about_deleted(deleted_before), *_about_gaps(gaps)]
         if about.get("source") == "poll":
-            return Missing(tuple(notes), hidden, gaps)
-        return Missing((*notes, *hidden), (), gaps)
+            return Missing(tuple(notes), hidden, gaps, deleted_before)
+        return Missing((*notes, *hidden), (), gaps, deleted_before)
     except (ValueError, AttributeError, TypeError, OverflowError):
         return Missing(("capture.json cannot be read: what this recording misses is unknown",))
+
+
+def _about_deleted(before: float) -> list[str]:
+    if not before:
+        return []
+    words = f"records from before {datetime.fromtimestamp(before, UTC):%Y-%m-%d %H:%M} UTC were deleted (--keep-days)"
+    lost = "groups that have not rebalanced since are shown without members, those without any record since not at all"
+    return [f"{words}: {lost}, unless an earlier run of --since last has read them"]
 
 
 def _about_gaps(gaps: Sequence[tuple[int, int, int]]) -> list[str]:

@@ -80,8 +80,7 @@ class Recorder(Recording):
                 if sampler is not None:
                     sampler.stop()
             self._write(patient=False)
-            self._merge_and_drop()
-            self._count_missing()
+            self._merge_and_drop(drop=self._count_missing())
             self._folder.update_about(sampled_at=max(self._folder.about["sampled_at"], self._sampled_at(first.at)))
             self._report(self.status)
         return self.status
@@ -252,8 +251,7 @@ class Recorder(Recording):
                 consumer.incremental_assign([TopicPartition(*partition, 0)])
             try:
                 self._add_sample(taken)
-                self._merge_and_drop()
-                self._count_missing()
+                self._merge_and_drop(drop=self._count_missing())
             except CANNOT_WRITE as error:
                 self.status.trouble = f"cannot write ({reason_of(error)})"
         return end
@@ -267,7 +265,7 @@ class Recorder(Recording):
     def _sampled_at(self, at: float) -> float:
         """The `sampled_at` to save: the old one until all records of an outage are written, for the case of a kill."""
         self._folder.about |= self._facts()
-        written = from_json(self._folder.records.state) if self._pending else self._at
+        written = self._written
         self._catching_up = {one: reach for one, reach in self._catching_up.items() if written.get(one, 0) < reach[1]}
         return float(self._folder.about["sampled_at"]) if self._catching_up else at
 
@@ -275,15 +273,20 @@ class Recorder(Recording):
     def _position(self) -> dict[str, Any]:
         return to_json(self._at)
 
-    def _count_missing(self) -> None:
-        """When the history from before the recording is written, count its offsets without a record."""
+    @property
+    def _written(self) -> dict[Partition, int]:
+        """The position before which all records are written; with pending records, that of the newest file."""
+        return from_json(self._folder.records.state) if self._pending else self._at
+
+    def _count_missing(self) -> bool:
+        """When the history from before the recording is written, count its offsets without a record; whether they are counted."""
         about = self._folder.about
         ends = {int(index): int(end) for index, end in about["log_end"].items()}
-        written = from_json(self._folder.records.state)
-        if "missing_before" in about or any(written.get((OFFSETS_TOPIC, p), 0) < end for p, end in ends.items()):
-            return
-        missing = sum(ends.values()) - self._folder.count_below(ends)
-        self._folder.update_about(missing_before=missing, complete=missing == 0)
+        written = self._written
+        if "missing_before" not in about and all(written.get((OFFSETS_TOPIC, p), 0) >= end for p, end in ends.items()):
+            missing = sum(ends.values()) - self._folder.count_below(ends)
+            self._folder.update_about(missing_before=missing, complete=missing == 0)
+        return "missing_before" in about
 
 
 def _with_gap(gaps: list[list[int]], index: int, first: int, after: int) -> list[list[int]]:

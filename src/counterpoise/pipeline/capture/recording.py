@@ -100,6 +100,6 @@ class Recording(ABC):
                 self._pending = []
                 self.status.trouble = ""
 
-    def _merge_and_drop(self) -> None:
-        days = self._schedule.keep_days
+    def _merge_and_drop(self, *, drop: bool = True) -> None:
+        days = self._schedule.keep_days if drop else None
         self._folder.merge_and_drop(None if days is None else time.time() - 86_400 * days)

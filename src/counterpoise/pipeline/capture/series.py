@@ -125,12 +125,15 @@ class Series(ABC):
                     return len(many)
         return 0
 
-    def drop_before(self, moment: float) -> int:
-        """Drop files whose records are all before `moment` (s since 1970), never the newest file; returns their number."""
+    def before(self, moment: float) -> list[Piece]:
+        """The first files, if their records are all before `moment` (s since 1970), never the newest file."""
         old = list(takewhile(lambda piece: self._times(piece)[1] < moment, self.pieces[:-1]))
-        if not any(self._times(piece)[1] for piece in old):  # Files without rows, which replace dropped ones.
-            return 0
-        self._replace(old, Piece(old[0].first, old[-1].last, max(piece.level for piece in old) + 1), None)
+        return old if any(self._times(piece)[1] for piece in old) else []  # Files without rows replace dropped ones.
+
+    def drop_before(self, moment: float) -> int:
+        """Drop the files that `before` finds; returns their number."""
+        if old := self.before(moment):
+            self._replace(old, Piece(old[0].first, old[-1].last, max(piece.level for piece in old) + 1), None)
         return len(old)
 
     def free(self) -> None:

@@ -94,22 +94,23 @@ def recreated(last: ClusterState, now: ClusterState) -> bool:
 
 
 def check_same_capture(
-    cluster: str, last: ClusterState, some_unchanged: bool, manifests: Sequence[Mapping[str, Any]], first_time: int | None
+    cluster: str,
+    last: ClusterState,
+    some_unchanged: bool,
+    manifests: Sequence[Mapping[str, Any]],
+    first_time: int | None,
+    deleted_before: float,
 ) -> None:
     """Check that the scanned records follow those of the last audit without a gap. Raises `CaptureError` if not.
 
     `last` is the state of the last audit; `some_unchanged`: some of its files did not change; `manifests` are those of the scan
-    tasks; `first_time` is the earliest time of the new records, in microseconds.
+    tasks; `first_time` is the earliest time of the new records, in microseconds; `deleted_before` as in `Capture`.
     """
     for partition, offset, time in (place for one in manifests for place in one["before_begin"]):
         if last.stamps.get(partition) != time:
             raise CaptureError(_other(cluster, f"log partition {partition} holds another record at offset {offset}"))
-    if not some_unchanged and last.positions:
-        _check_nothing_lost(cluster, last, manifests, first_time)
-
-
-def _check_nothing_lost(cluster: str, last: ClusterState, manifests: Sequence[Mapping[str, Any]], first_time: int | None) -> None:
-    """Check a capture whose files are all new or changed."""
+    if some_unchanged or not last.positions:
+        return
     skipped = any(one["skipped"] for one in manifests)
     newest: dict[int, int] = {}
     for partition, offset, _ in (place for one in manifests for place in one["last"]):
@@ -119,7 +120,8 @@ def _check_nothing_lost(cluster: str, last: ClusterState, manifests: Sequence[Ma
         if first <= end:
             firsts[partition] = min(first, firsts.get(partition, first))
     for partition, position in sorted(last.positions.items()):
-        if newest.get(partition, -1) < position - 1 and (skipped or not firsts):
+        deleted = last.stamps.get(partition, 0) < deleted_before * 10**6  # by --keep-days, perhaps
+        if not deleted and newest.get(partition, -1) < position - 1 and (skipped or not firsts):
             raise CaptureError(_other(cluster, f"log partition {partition} ends before offset {position - 1}"))
     if skipped or first_time is None or last.end is None or first_time <= last.end:
         return

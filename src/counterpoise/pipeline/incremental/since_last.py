@@ -99,7 +99,7 @@ class Update:
             now = self.clusters[name]
             some_unchanged = any(last.files.get(file) == marks for file, marks in now.files.items())
             first = min((time for one in manifests for time, _ in one["flushes"]), default=None)
-            check_same_capture(name, last, some_unchanged, manifests, first)
+            check_same_capture(name, last, some_unchanged, manifests, first, self._captures[name].deleted_before)
             named = any(one in names for one in last.unnamed)
             ends = engine.clusters[name].ends
             # The first samples may be before the watermark that was found without them.

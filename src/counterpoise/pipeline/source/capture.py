@@ -78,6 +78,7 @@ class Capture:
     n_records: int | None = None  # By the footers of the files
     faults: tuple[str, ...] = ()  # Notes that name groups and topics: faults of polls
     gaps: tuple[tuple[int, int, int], ...] = ()  # As `capture.folder.Missing.gaps`
+    deleted_before: float = 0  # As `capture.folder.Missing.deleted_before`
 
 
 def read_capture(source: str | Path) -> Capture:
@@ -101,7 +102,8 @@ def read_capture(source: str | Path) -> Capture:
         if has_ends:
             check_table(ends, files.ends, SAMPLE_TYPES, "samples of log ends")
         missing = missing_of(path)
-    return Capture(files, None, (*missing.notes, *_notes(files)), str(source), n_records, missing.faults, missing.gaps)
+    notes = (*missing.notes, *_notes(files))
+    return Capture(files, None, notes, str(source), n_records, missing.faults, missing.gaps, missing.deleted_before)
 
 
 def _notes(files: CaptureFiles) -> Iterator[str]:
