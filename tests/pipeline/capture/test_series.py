@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 
 from counterpoise.cli.app import exit_code_of
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.capture import disk_series
 from counterpoise.pipeline.capture.disk_series import DiskSeries
 from counterpoise.pipeline.capture.folder import CaptureFolder, Missing, missing_of
 from counterpoise.pipeline.capture.object_series import ObjectSeries
@@ -182,6 +183,64 @@ def test_a_full_disk_costs_nothing(tmp_path: Path) -> None:
     assert table.merge() == MERGE_AT
     assert visible(tmp_path) == list(range(MERGE_AT))
     assert opened(tmp_path).state == {"next": MERGE_AT}
+
+
+@contextmanager
+def failing_sync(where: Path, *, stale: bool = False) -> Iterator[None]:
+    """The folder `where` cannot be synced; `stale`: from then on the link cannot be read either."""
+    real = disk_series._sync
+
+    def sync(folder: Path) -> None:
+        if folder == where:
+            if stale:
+                patch.setattr(Path, "readlink", mock.Mock(side_effect=OSError(116, "Stale file handle")))
+            raise OSError(5, "Input/output error")
+        real(folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk_series, "_sync", sync)
+        yield
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_an_error_after_the_link_was_replaced_costs_nothing(tmp_path: Path, stale: bool) -> None:
+    table = opened(tmp_path)
+    for n in range(MERGE_AT):
+        table.append(rows(n), {"next": n + 1})
+    with failing_sync(tmp_path, stale=stale):
+        with pytest.raises(OSError, match="Stale" if stale else "Input/output error"):
+            table.merge()
+        with suppress(OSError):  # after an error a recording frees space
+            table.free()
+    assert visible(tmp_path) == list(range(MERGE_AT))
+    assert table.merge() == 0
+    table.append(rows(MERGE_AT), {"next": MERGE_AT + 1})
+    assert visible(tmp_path) == list(range(MERGE_AT + 1))
+    again = opened(tmp_path)
+    assert (again.pieces, again.state, len(again.pieces)) == (table.pieces, {"next": MERGE_AT + 1}, 2)
+
+
+def test_an_append_that_is_there_in_spite_of_an_error_is_not_made_twice(tmp_path: Path) -> None:
+    """The first one fails when the link is there, the second when its file is."""
+    table = opened(tmp_path)
+    for n, where in enumerate([tmp_path, tmp_path / "store" / "t-00000000"]):
+        with failing_sync(where), pytest.raises(OSError, match="Input/output error"):
+            table.append(rows(n), {"next": n + 1})
+        table.append(rows(n), {"next": n + 1})
+        assert (visible(tmp_path), len(table.pieces), table.state) == (list(range(n + 1)), n + 1, {"next": n + 1})
+
+
+def test_a_link_to_a_generation_that_is_missing_is_refused_and_nothing_is_deleted(tmp_path: Path) -> None:
+    opened(tmp_path).append(rows(0), {"next": 1})
+    (tmp_path / "t.parquet").unlink()
+    (tmp_path / "t.parquet").symlink_to("store/t-00000001")
+    with pytest.raises(
+        CaptureError, match=r"links to store/t-00000001, which is missing; link it to the newest t-\* in .*/store"
+    ):
+        opened(tmp_path)
+    (tmp_path / "t.parquet").unlink()
+    (tmp_path / "t.parquet").symlink_to("store/t-00000000")
+    assert opened(tmp_path).state == {"next": 1}
 
 
 def test_replaced_generations_go_after_their_time(tmp_path: Path) -> None:

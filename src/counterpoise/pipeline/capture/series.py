@@ -72,9 +72,16 @@ class Series(ABC):
     def __init__(self, schema: pa.Schema, time_column: str) -> None:
         self._schema, self._time = schema, time_column
         self._spans: dict[Piece, tuple[float, float, int]] = {}
+        self._unlisted = True
         self._clean(GRACE_S)
-        self.pieces: list[Piece] = self._listed()  # the visible files, in order
-        self.state: dict[str, Any] = self._state_of(self.pieces[-1]) if self.pieces else {}  # that of the last append
+        self._list()
+
+    def _list(self) -> None:
+        """List the files, at the start and if a change has failed since: it may have taken effect all the same."""
+        if self._unlisted:
+            self.pieces: list[Piece] = self._listed()  # the visible files, in order
+            self.state: dict[str, Any] = self._state_of(self.pieces[-1]) if self.pieces else {}  # that of the last append
+            self._unlisted = False
 
     @property
     @abstractmethod
@@ -100,9 +107,13 @@ class Series(ABC):
     def append(self, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         """Write one file; data and `state` become visible together.
 
-        After an OSError or a `StorageError`, for example because the disk is full, nothing was appended; the caller may try
-        again.
+        After an OSError or a `StorageError`, for example because the disk is full, the caller may try again with the same
+        `state`. The file may be there in spite of the error; so nothing is appended if `state`, not empty, is that of the last
+        append.
         """
+        self._list()
+        if state and state == self.state:
+            return
         number = self.pieces[-1].last + 1 if self.pieces else 1
         piece = Piece(number, number, 0)
         self._add(piece, batches, state)
@@ -114,6 +125,7 @@ class Series(ABC):
 
         Returns how many files were replaced; 0: there are not enough.
         """
+        self._list()
         # A recording runs for months: forget the files that earlier calls replaced.
         self._spans = {piece: self._spans[piece] for piece in self.pieces if piece in self._spans}
         for level in sorted({piece.level for piece in self.pieces}):
@@ -127,6 +139,7 @@ class Series(ABC):
 
     def drop_before(self, moment: float) -> int:
         """Drop files whose records are all before `moment` (s since 1970), never the newest file; returns their number."""
+        self._list()
         old = list(takewhile(lambda piece: self._times(piece)[1] < moment, self.pieces[:-1]))
         if not any(self._times(piece)[1] for piece in old):  # Files without rows, which replace dropped ones.
             return 0
