@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.cli.app import exit_code_of
-from counterpoise.errors import CaptureError
+from counterpoise.errors import CaptureError, StorageError
 from counterpoise.pipeline.capture import disk_series
+from counterpoise.pipeline.capture.columns import in_batches
 from counterpoise.pipeline.capture.disk_series import DiskSeries
-from counterpoise.pipeline.capture.folder import CaptureFolder, Missing, missing_of
+from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, Missing, missing_of
 from counterpoise.pipeline.capture.object_series import ObjectSeries
 from counterpoise.pipeline.capture.series import LONG_SPAN_S, MERGE_AT, Series
 
@@ -271,6 +272,37 @@ def test_one_writer_and_only_our_folders(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="damaged"):
         CaptureFolder(tmp_path / "a")
     CaptureFolder(tmp_path / "c").close()
+
+
+@pytest.mark.parametrize(("at", "words"), [(40, r"damaged \(.*; record it again"), (None, "not a whole Parquet file")])
+def test_a_damaged_file_is_named_and_no_full_disk(tmp_path: Path, at: int | None, words: str) -> None:
+    """A page or the footer is damaged. An error of the disk itself is still one for which a recording waits."""
+    folder = CaptureFolder(tmp_path)
+    with folder.held():
+        for n in range(MERGE_AT):
+            folder.records.append(in_batches([(0, n, 1000 + n, 0, b"k" * 200, b"v" * 300)]), {"next": n + 1})
+    file = sorted((tmp_path / "consumer_offsets.parquet").resolve().glob("*.parquet"))[3]
+    whole = bytearray(file.read_bytes())
+    whole[at or len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")] ^= (
+        255  # the footer's length is before the last magic word
+    )
+    file.write_bytes(whole)
+    folder = CaptureFolder(tmp_path)
+    with pytest.raises(CaptureError, match=f"{file.name}: {words}") as raised, folder.held():
+        folder.merge_and_drop(None)
+    assert (type(raised.value), exit_code_of(raised.value)) == (CaptureError, 2)
+
+
+def test_a_recording_waits_for_a_disk_that_cannot_be_read(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    table.append(rows(0), {})
+    error = OSError(5, "Error reading bytes from file. Detail: [errno 5] Input/output error")
+    with (
+        mock.patch.object(pq.ParquetFile, "iter_batches", side_effect=error),
+        pytest.raises(StorageError, match=r"-0\.parquet: Input/output error; check the path") as raised,
+    ):
+        list(table.batches(None))
+    assert (isinstance(raised.value, CANNOT_WRITE), exit_code_of(raised.value)) == (True, 3)
 
 
 def test_what_a_recording_misses_is_reported(tmp_path: Path) -> None:

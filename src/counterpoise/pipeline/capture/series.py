@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.source.parquet_rows import time_span
-from counterpoise.pipeline.storage.files import file_infos, in_row_groups, join, parquet_file, parquet_footers
+from counterpoise.pipeline.storage.files import capture_errors, file_infos, in_row_groups, join, parquet_file, parquet_footers
 
 __all__ = ["FILE_NAME", "GRACE_S", "MERGE_AT", "STATE_KEY", "Piece", "Series"]
 
@@ -153,7 +153,7 @@ class Series(ABC):
     def batches(self, columns: Sequence[str] | None, pieces: Sequence[Piece] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all files, or of `pieces`, in order."""
         for piece in self.pieces if pieces is None else pieces:
-            with parquet_file(self._place(piece)) as opened:
+            with capture_errors(self._place(piece)), parquet_file(self._place(piece)) as opened:
                 yield from opened.iter_batches(_ROWS, columns=columns)
 
     def _place(self, piece: Piece) -> str:
