@@ -268,6 +268,12 @@ def test_one_writer_and_only_our_folders(tmp_path: Path) -> None:
     (tmp_path / "b" / "consumer_offsets.parquet").write_bytes(b"mine")
     with pytest.raises(CaptureError, match="was not written by `counterpoise capture"):
         CaptureFolder(tmp_path / "b")
+    for name, target in (("d", tmp_path / "b" / "consumer_offsets.parquet"), ("e", "nowhere-1")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "consumer_offsets.parquet").symlink_to(target)
+        with pytest.raises(CaptureError, match="was not written by `counterpoise capture") as raised:
+            CaptureFolder(tmp_path / name)
+        assert exit_code_of(raised.value) == 2
     (tmp_path / "a" / "capture.json").write_text("{")
     with pytest.raises(CaptureError, match="damaged"):
         CaptureFolder(tmp_path / "a")

@@ -35,7 +35,7 @@ class DiskSeries(Series):
 
     def __init__(self, link: Path, store: Path, schema: pa.Schema, time_column: str) -> None:
         self._link, self._store, self._kind = link, store, link.stem
-        if link.exists() and not link.is_symlink():
+        if os.path.lexists(link) and link.resolve().parent != store.resolve():
             raise CaptureError(f"{link}: was not written by `counterpoise capture --out`; give an empty folder")
         if link.is_symlink() and not link.exists():
             advice = f"link it to the newest {self._kind}-* in {store}, or give an empty folder"
