@@ -170,6 +170,17 @@ def test_files_of_a_long_time_are_left_alone(tmp_path: Path) -> None:
     assert table.merge() == 0
 
 
+@pytest.mark.parametrize(("minutes", "left"), [(5, 6), (80, 6), (1_000, 6 * MERGE_AT)])
+def test_a_merged_file_has_records_of_a_day_at_most(tmp_path: Path, minutes: int, left: int) -> None:
+    """Else retention would keep them for weeks. `minutes`: the time from the first to the last record of each append."""
+    table = opened(tmp_path)
+    for n in range(6 * MERGE_AT):
+        table.append([*rows(n, at=60.0 * minutes * n), *rows(n, at=60.0 * minutes * (n + 1))], {})
+        table.merge()
+    assert len(table.pieces) == left
+    assert max(last - first for first, last in map(table._times, table.pieces)) <= 86_400
+
+
 def test_a_full_disk_costs_nothing(tmp_path: Path) -> None:
     """An append that fails leaves no trace and can be tried again; so can a merge."""
     table = opened(tmp_path)

@@ -49,7 +49,7 @@ class DiskSeries(Series):
 
     @property
     def _generation(self) -> int:
-        """The number of the newest generation, as the link says: an error may come after a change. -1: there is no link."""
+        """The number of the newest generation, read from the link because an error may come after a change; -1: no link."""
         try:
             return int(self._link.readlink().name.rpartition("-")[2])
         except FileNotFoundError:

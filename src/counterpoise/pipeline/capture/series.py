@@ -29,8 +29,9 @@ __all__ = ["FILE_NAME", "GRACE_S", "MERGE_AT", "STATE_KEY", "Piece", "Series"]
 MERGE_AT = 16
 """Number of files of one level that are merged into one of the next level: every record is written a few times only."""
 LARGE_BYTES = 128 * 2**20
-LONG_SPAN_S = 86_400
-"""Files of this size, or with records over this time, are not merged (retention drops whole files)."""
+LONG_SPAN_S = 86_400 / MERGE_AT
+"""Files of this size, or with records over this time, are not merged. Retention drops whole files, so a merged file should
+have the records of a day at most (it has more if there were pauses)."""
 GRACE_S = 3_600
 """Replaced files are deleted after this time, because readers may have listed them."""
 FILE_NAME = re.compile(r"(?:^|/)(\d{12})-(\d{12})-(\d+)\.parquet$")
