@@ -29,7 +29,7 @@ from counterpoise.pipeline.capture.series import Series
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.source.checks import parquet_files
-from counterpoise.pipeline.storage.files import join, list_files, parquet_file
+from counterpoise.pipeline.storage.files import join, list_files, parquet_file, upload
 from tests.pipeline.capture.test_series import SCHEMA, Killed
 
 IDS = {"t": "AAECAwQFBgcICQoLDA0ODw", OFFSETS_TOPIC: "EBESExQVFhcYGRobHB0eHw"}
@@ -261,3 +261,47 @@ def test_an_append_that_fails_leaves_no_trace_and_can_be_tried_again(s3: str) ->
     assert (seen(s3), table.state) == ([0], {"next": 1})
     table.append(rows(1), {"next": 2})
     assert seen(s3) == [0, 1]
+
+
+@contextmanager
+def answers_lost(s3: str) -> Iterator[None]:
+    """A PUT takes effect, but its answer is lost, and the store does not list its files either."""
+    away = StorageError(s3, "AWS Error NETWORK_CONNECTION", "check the network")
+
+    def written(place: str, file: Any) -> None:
+        upload(place, file)
+        raise away
+
+    with mock.patch.object(object_series, "upload", written), mock.patch.object(object_series, "file_infos", side_effect=away):
+        yield
+
+
+def test_a_merged_file_whose_answer_is_lost_counts_before_the_next_merge(s3: str) -> None:
+    table = grown(s3, MERGE_AT)
+    with answers_lost(s3), pytest.raises(StorageError, match="NETWORK"):
+        table.merge()
+    table.append(rows(MERGE_AT), {"next": MERGE_AT + 1})
+    assert table.merge() == 0
+    assert (seen(s3), len(table.pieces)) == (list(range(MERGE_AT + 1)), 2)
+
+
+def test_dropped_files_whose_answer_is_lost_stay_dropped(s3: str) -> None:
+    table = opened(s3)
+    for n in range(3):
+        table.append(rows(n, at=100.0 * (n + 1)), {"next": n + 1})
+    with answers_lost(s3), pytest.raises(StorageError, match="NETWORK"):
+        table.drop_before(150.0)
+    assert (table.drop_before(150.0), seen(s3), len(table.pieces)) == (0, [1, 2], 3)
+
+
+def test_an_append_whose_answer_is_lost_is_not_made_twice(s3: str) -> None:
+    """Records are tried again with the same position; a sample is followed by another one, which does not replace it."""
+    table = grown(s3, 1)
+    with answers_lost(s3), pytest.raises(StorageError, match="NETWORK"):
+        table.append(rows(1), {"next": 2})
+    table.append(rows(1), {"next": 2})
+    assert (seen(s3), table.state, opened(s3).state) == ([0, 1], {"next": 2}, {"next": 2})
+    with answers_lost(s3), pytest.raises(StorageError, match="NETWORK"):
+        table.append(rows(2), {})
+    table.append(rows(3), {})
+    assert seen(s3) == [0, 1, 2, 3]

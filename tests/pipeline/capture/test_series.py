@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.cli.app import exit_code_of
-from counterpoise.errors import CaptureError
+from counterpoise.errors import CaptureError, StorageError
+from counterpoise.pipeline.capture import disk_series
+from counterpoise.pipeline.capture.columns import in_batches
 from counterpoise.pipeline.capture.disk_series import DiskSeries
-from counterpoise.pipeline.capture.folder import CaptureFolder, Missing, missing_of
+from counterpoise.pipeline.capture.folder import CANNOT_WRITE, CaptureFolder, Missing, missing_of
 from counterpoise.pipeline.capture.object_series import ObjectSeries
 from counterpoise.pipeline.capture.series import LONG_SPAN_S, MERGE_AT, Series
 
@@ -168,6 +170,17 @@ def test_files_of_a_long_time_are_left_alone(tmp_path: Path) -> None:
     assert table.merge() == 0
 
 
+@pytest.mark.parametrize(("minutes", "left"), [(5, 6), (80, 6), (1_000, 6 * MERGE_AT)])
+def test_a_merged_file_has_records_of_a_day_at_most(tmp_path: Path, minutes: int, left: int) -> None:
+    """Else retention would keep them for weeks. `minutes`: the time from the first to the last record of each append."""
+    table = opened(tmp_path)
+    for n in range(6 * MERGE_AT):
+        table.append([*rows(n, at=60.0 * minutes * n), *rows(n, at=60.0 * minutes * (n + 1))], {})
+        table.merge()
+    assert len(table.pieces) == left
+    assert max(last - first for first, last in map(table._times, table.pieces)) <= 86_400
+
+
 def test_a_full_disk_costs_nothing(tmp_path: Path) -> None:
     """An append that fails leaves no trace and can be tried again; so can a merge."""
     table = opened(tmp_path)
@@ -182,6 +195,64 @@ def test_a_full_disk_costs_nothing(tmp_path: Path) -> None:
     assert table.merge() == MERGE_AT
     assert visible(tmp_path) == list(range(MERGE_AT))
     assert opened(tmp_path).state == {"next": MERGE_AT}
+
+
+@contextmanager
+def failing_sync(where: Path, *, stale: bool = False) -> Iterator[None]:
+    """The folder `where` cannot be synced; `stale`: from then on the link cannot be read either."""
+    real = disk_series._sync
+
+    def sync(folder: Path) -> None:
+        if folder == where:
+            if stale:
+                patch.setattr(Path, "readlink", mock.Mock(side_effect=OSError(116, "Stale file handle")))
+            raise OSError(5, "Input/output error")
+        real(folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk_series, "_sync", sync)
+        yield
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_an_error_after_the_link_was_replaced_costs_nothing(tmp_path: Path, stale: bool) -> None:
+    table = opened(tmp_path)
+    for n in range(MERGE_AT):
+        table.append(rows(n), {"next": n + 1})
+    with failing_sync(tmp_path, stale=stale):
+        with pytest.raises(OSError, match="Stale" if stale else "Input/output error"):
+            table.merge()
+        with suppress(OSError):  # after an error a recording frees space
+            table.free()
+    assert visible(tmp_path) == list(range(MERGE_AT))
+    assert table.merge() == 0
+    table.append(rows(MERGE_AT), {"next": MERGE_AT + 1})
+    assert visible(tmp_path) == list(range(MERGE_AT + 1))
+    again = opened(tmp_path)
+    assert (again.pieces, again.state, len(again.pieces)) == (table.pieces, {"next": MERGE_AT + 1}, 2)
+
+
+def test_an_append_that_is_there_in_spite_of_an_error_is_not_made_twice(tmp_path: Path) -> None:
+    """The first one fails when the link is there, the second when its file is."""
+    table = opened(tmp_path)
+    for n, where in enumerate([tmp_path, tmp_path / "store" / "t-00000000"]):
+        with failing_sync(where), pytest.raises(OSError, match="Input/output error"):
+            table.append(rows(n), {"next": n + 1})
+        table.append(rows(n), {"next": n + 1})
+        assert (visible(tmp_path), len(table.pieces), table.state) == (list(range(n + 1)), n + 1, {"next": n + 1})
+
+
+def test_a_link_to_a_generation_that_is_missing_is_refused_and_nothing_is_deleted(tmp_path: Path) -> None:
+    opened(tmp_path).append(rows(0), {"next": 1})
+    (tmp_path / "t.parquet").unlink()
+    (tmp_path / "t.parquet").symlink_to("store/t-00000001")
+    with pytest.raises(
+        CaptureError, match=r"links to store/t-00000001, which is missing; link it to the newest t-\* in .*/store"
+    ):
+        opened(tmp_path)
+    (tmp_path / "t.parquet").unlink()
+    (tmp_path / "t.parquet").symlink_to("store/t-00000000")
+    assert opened(tmp_path).state == {"next": 1}
 
 
 def test_replaced_generations_go_after_their_time(tmp_path: Path) -> None:
@@ -208,10 +279,47 @@ def test_one_writer_and_only_our_folders(tmp_path: Path) -> None:
     (tmp_path / "b" / "consumer_offsets.parquet").write_bytes(b"mine")
     with pytest.raises(CaptureError, match="was not written by `counterpoise capture"):
         CaptureFolder(tmp_path / "b")
+    for name, target in (("d", tmp_path / "b" / "consumer_offsets.parquet"), ("e", "nowhere-1")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "consumer_offsets.parquet").symlink_to(target)
+        with pytest.raises(CaptureError, match="was not written by `counterpoise capture") as raised:
+            CaptureFolder(tmp_path / name)
+        assert exit_code_of(raised.value) == 2
     (tmp_path / "a" / "capture.json").write_text("{")
     with pytest.raises(CaptureError, match="damaged"):
         CaptureFolder(tmp_path / "a")
     CaptureFolder(tmp_path / "c").close()
+
+
+@pytest.mark.parametrize(("at", "words"), [(40, r"damaged \(.*; record it again"), (None, "not a whole Parquet file")])
+def test_a_damaged_file_is_named_and_no_full_disk(tmp_path: Path, at: int | None, words: str) -> None:
+    """A page or the footer is damaged. An error of the disk itself is still one for which a recording waits."""
+    folder = CaptureFolder(tmp_path)
+    with folder.held():
+        for n in range(MERGE_AT):
+            folder.records.append(in_batches([(0, n, 1000 + n, 0, b"k" * 200, b"v" * 300)]), {"next": n + 1})
+    file = sorted((tmp_path / "consumer_offsets.parquet").resolve().glob("*.parquet"))[3]
+    whole = bytearray(file.read_bytes())
+    whole[at or len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")] ^= (
+        255  # the footer's length is before the last magic word
+    )
+    file.write_bytes(whole)
+    folder = CaptureFolder(tmp_path)
+    with pytest.raises(CaptureError, match=f"{file.name}: {words}") as raised, folder.held():
+        folder.merge_and_drop(None)
+    assert (type(raised.value), exit_code_of(raised.value)) == (CaptureError, 2)
+
+
+def test_a_recording_waits_for_a_disk_that_cannot_be_read(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    table.append(rows(0), {})
+    error = OSError(5, "Error reading bytes from file. Detail: [errno 5] Input/output error")
+    with (
+        mock.patch.object(pq.ParquetFile, "iter_batches", side_effect=error),
+        pytest.raises(StorageError, match=r"-0\.parquet: Input/output error; check the path") as raised,
+    ):
+        list(table.batches(None))
+    assert (isinstance(raised.value, CANNOT_WRITE), exit_code_of(raised.value)) == (True, 3)
 
 
 def test_what_a_recording_misses_is_reported(tmp_path: Path) -> None:

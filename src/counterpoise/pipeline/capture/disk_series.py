@@ -30,24 +30,34 @@ class DiskSeries(Series):
 
     `link` is the path for readers, e.g. ``DIR/consumer_offsets.parquet``: a symbolic link, created by the first append. `store`
     is the folder for the generations, on the same file system. Raises `CaptureError` if `link` exists and is no link of a
-    capture.
+    capture, or its generation is missing.
     """
 
     def __init__(self, link: Path, store: Path, schema: pa.Schema, time_column: str) -> None:
         self._link, self._store, self._kind = link, store, link.stem
-        if link.exists() and not link.is_symlink():
+        if os.path.lexists(link) and link.resolve().parent != store.resolve():
             raise CaptureError(f"{link}: was not written by `counterpoise capture --out`; give an empty folder")
-        self._generation = int(link.readlink().name.rpartition("-")[2]) if link.is_symlink() else 0
+        if link.is_symlink() and not link.exists():
+            advice = f"link it to the newest {self._kind}-* in {store}, or give an empty folder"
+            raise CaptureError(f"{link}: links to {link.readlink()}, which is missing; {advice}")
         super().__init__(schema, time_column)
 
     @property
     def folder(self) -> str:
         """The newest generation."""
-        return str(self._path(self._generation))
+        return str(self._path(max(self._generation, 0)))
+
+    @property
+    def _generation(self) -> int:
+        """The number of the newest generation, read from the link because an error may come after a change; -1: no link."""
+        try:
+            return int(self._link.readlink().name.rpartition("-")[2])
+        except FileNotFoundError:
+            return -1
 
     def _listed(self) -> list[Piece]:
-        files = Path(self.folder).glob("*.parquet") if self._link.is_symlink() else ()
-        return sorted((Piece.of(str(file)) for file in files), key=_LAST)
+        files = Path(self.folder).iterdir() if self._generation >= 0 else ()
+        return sorted((Piece.of(str(file)) for file in files if file.suffix == ".parquet"), key=_LAST)
 
     def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         scratch = self._store / f"tmp-{self._kind}-{piece.name}"
@@ -56,9 +66,10 @@ class DiskSeries(Series):
             Path(self.folder).mkdir(exist_ok=True)
             scratch.rename(self._place(piece))
             _sync(Path(self.folder))
-            if not self._link.is_symlink():
-                self._replace_link(self._generation)
+            if self._generation < 0:
+                self._replace_link(0)
         except OSError:
+            self._unlisted = True  # The file may be in its place already.
             scratch.unlink(missing_ok=True)
             raise
 
@@ -73,13 +84,14 @@ class DiskSeries(Series):
             if batches is not None:
                 self._finish(fresh / merged.name, batches, self._state_of(many[-1]))
             _sync(fresh)
+            os.utime(old)
             self._replace_link(self._generation + 1)
         except OSError:
-            shutil.rmtree(fresh, ignore_errors=True)
+            self._unlisted = True
+            if Path(self.folder) != fresh:  # Else the error came after the link was replaced.
+                shutil.rmtree(fresh, ignore_errors=True)
             raise
-        self._generation += 1
         self.pieces = sorted([*stay, *([] if batches is None else [merged])], key=_LAST)
-        os.utime(old)
         self._clean(GRACE_S)
 
     def _finish(self, file: Path, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
@@ -101,10 +113,10 @@ class DiskSeries(Series):
     def _clean(self, grace: float) -> None:
         for left in self._store.glob(f"tmp-{self._kind}-*"):
             left.unlink()
+        newest = self._generation
         for folder in self._store.glob(f"{self._kind}-*"):
             number = int(folder.name.rpartition("-")[2])
-            unseen = number > self._generation or not self._link.is_symlink()
-            if unseen or (number < self._generation and folder.stat().st_mtime <= time.time() - grace):
+            if number > newest or (number < newest and folder.stat().st_mtime <= time.time() - grace):
                 shutil.rmtree(folder, ignore_errors=True)
 
 

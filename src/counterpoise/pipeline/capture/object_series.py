@@ -65,6 +65,7 @@ class ObjectSeries(Series):
             try:
                 upload(self._place(piece), scratch)
             except StorageError:  # The file may be there, and only the answer lost: it must not be replaced by a longer one.
+                self._unlisted = True
                 if self._place(piece) not in file_infos(self._folder):
                     raise
 

@@ -22,15 +22,16 @@ import pyarrow.parquet as pq
 
 from counterpoise.errors import CaptureError
 from counterpoise.pipeline.source.parquet_rows import time_span
-from counterpoise.pipeline.storage.files import file_infos, in_row_groups, join, parquet_file, parquet_footers
+from counterpoise.pipeline.storage.files import capture_errors, file_infos, in_row_groups, join, parquet_file, parquet_footers
 
 __all__ = ["FILE_NAME", "GRACE_S", "MERGE_AT", "STATE_KEY", "Piece", "Series"]
 
 MERGE_AT = 16
 """Number of files of one level that are merged into one of the next level: every record is written a few times only."""
 LARGE_BYTES = 128 * 2**20
-LONG_SPAN_S = 86_400
-"""Files of this size, or with records over this time, are not merged (retention drops whole files)."""
+LONG_SPAN_S = 86_400 / MERGE_AT
+"""Files of this size, or with records over this time, are not merged. Retention drops whole files, so a merged file should
+have the records of a day at most (it has more if there were pauses)."""
 GRACE_S = 3_600
 """Replaced files are deleted after this time, because readers may have listed them."""
 FILE_NAME = re.compile(r"(?:^|/)(\d{12})-(\d{12})-(\d+)\.parquet$")
@@ -72,9 +73,16 @@ class Series(ABC):
     def __init__(self, schema: pa.Schema, time_column: str) -> None:
         self._schema, self._time = schema, time_column
         self._spans: dict[Piece, tuple[float, float, int]] = {}
+        self._unlisted = True
         self._clean(GRACE_S)
-        self.pieces: list[Piece] = self._listed()  # the visible files, in order
-        self.state: dict[str, Any] = self._state_of(self.pieces[-1]) if self.pieces else {}  # that of the last append
+        self._list()
+
+    def _list(self) -> None:
+        """List the files, at the start and if a change has failed since: it may have taken effect all the same."""
+        if self._unlisted:
+            self.pieces: list[Piece] = self._listed()  # the visible files, in order
+            self.state: dict[str, Any] = self._state_of(self.pieces[-1]) if self.pieces else {}  # that of the last append
+            self._unlisted = False
 
     @property
     @abstractmethod
@@ -100,9 +108,13 @@ class Series(ABC):
     def append(self, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         """Write one file; data and `state` become visible together.
 
-        After an OSError or a `StorageError`, for example because the disk is full, nothing was appended; the caller may try
-        again.
+        After an OSError or a `StorageError`, for example because the disk is full, the caller may try again with the same
+        `state`. The file may be there in spite of the error; so nothing is appended if `state`, not empty, is that of the last
+        append.
         """
+        self._list()
+        if state and state == self.state:
+            return
         number = self.pieces[-1].last + 1 if self.pieces else 1
         piece = Piece(number, number, 0)
         self._add(piece, batches, state)
@@ -114,6 +126,7 @@ class Series(ABC):
 
         Returns how many files were replaced; 0: there are not enough.
         """
+        self._list()
         # A recording runs for months: forget the files that earlier calls replaced.
         self._spans = {piece: self._spans[piece] for piece in self.pieces if piece in self._spans}
         for level in sorted({piece.level for piece in self.pieces}):
@@ -127,6 +140,7 @@ class Series(ABC):
 
     def before(self, moment: float) -> list[Piece]:
         """The first files, if their records are all before `moment` (s since 1970), never the newest file."""
+        self._list()
         old = list(takewhile(lambda piece: self._times(piece)[1] < moment, self.pieces[:-1]))
         return old if any(self._times(piece)[1] for piece in old) else []  # Files without rows replace dropped ones.
 
@@ -143,7 +157,7 @@ class Series(ABC):
     def batches(self, columns: Sequence[str] | None, pieces: Sequence[Piece] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all files, or of `pieces`, in order."""
         for piece in self.pieces if pieces is None else pieces:
-            with parquet_file(self._place(piece)) as opened:
+            with capture_errors(self._place(piece)), parquet_file(self._place(piece)) as opened:
                 yield from opened.iter_batches(_ROWS, columns=columns)
 
     def _place(self, piece: Piece) -> str:

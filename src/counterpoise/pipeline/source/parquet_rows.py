@@ -8,16 +8,14 @@ there. Pages that do not match their checksums raise a CaptureError.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.errors import CaptureError
 from counterpoise.pipeline.capture.columns import ARROW, SAMPLES
-from counterpoise.pipeline.storage.files import first_line, is_local, parquet_file, parquet_footers
+from counterpoise.pipeline.storage.files import capture_errors, parquet_file, parquet_footers
 
 __all__ = ["RAW_TYPES", "SAMPLE_TYPES", "first_time", "read_rows", "statistics_of", "time_span", "time_spans", "utc_micros"]
 
@@ -45,25 +43,13 @@ def read_rows(
     """
     schema = pa.schema(list(types.items()))
     with (
-        _capture_errors(file),
+        capture_errors(file),
         parquet_file(file, metadata=metadata, read_dictionary=list(coded), coerce_int96_timestamp_unit="us") as opened,
     ):
         present = [name for name in types if name in opened.schema_arrow.names]
         for batch in opened.iter_batches(at_once, row_groups=row_groups, columns=present, use_threads=False):
             yield pa.RecordBatch.from_arrays([_column(batch, field, file) for field in schema], names=schema.names)
             del batch
-
-
-@contextmanager
-def _capture_errors(file: str) -> Iterator[None]:
-    """Turn Arrow's errors on damaged pages, and on text that is not UTF-8, into a CaptureError of one line with the file."""
-    try:
-        yield
-    except pa.ArrowMemoryError:
-        raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = "damaged" if is_local(file) else "damaged or out of reach"
-        raise CaptureError(f"{file}: {reason} ({first_line(error)}); record it again") from error
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field, file: str) -> pa.Array:

@@ -31,6 +31,7 @@ from counterpoise.errors import CaptureError, OptionError, StorageError
 __all__ = [
     "absolute",
     "beside",
+    "capture_errors",
     "delete",
     "exists",
     "file_infos",
@@ -69,6 +70,7 @@ _CHUNK = 1 << 20
 _DETAIL = re.compile(r"(?:Detail: \[errno \d+\] |: (?=AWS Error ))(.{1,160})")
 _COPIES: dict[str, LocalCopy] = {}
 _MOST_COPIES = 8
+_NOT_WHOLE = "not a whole Parquet file", "it is damaged, cut short or a stray one"
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
 _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
 """A small file is one request instead of the three of a multipart upload, which older versions always use."""
@@ -214,7 +216,7 @@ def parquet_file(uri: str, **options: Any) -> pq.ParquetFile:
     # From an object store, adjacent columns are read by one request. From a local file, `_BUFFER` bytes of a column are read at a
     # time and not a whole row group ahead, which takes less memory.
     given = {"buffer_size": _BUFFER} if local else {"filesystem": store}
-    with _whole(uri):
+    with capture_errors(uri, *_NOT_WHOLE):
         return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=not local, **given, **options)
 
 
@@ -234,7 +236,7 @@ def parquet_footers(uris: Sequence[str]) -> list[pq.FileMetaData]:
 
 def _footer(uri: str) -> pq.FileMetaData:
     store, path = filesystem_of(uri)
-    with _whole(uri):
+    with capture_errors(uri, *_NOT_WHOLE):
         about = pq.read_metadata(path, filesystem=None if store.type_name == "local" else store)
         for group in map(about.row_group, range(about.num_row_groups)):
             {group.column(at).path_in_schema for at in range(group.num_columns)}  # raises if a name is no text
@@ -242,15 +244,21 @@ def _footer(uri: str) -> pq.FileMetaData:
 
 
 @contextmanager
-def _whole(uri: str) -> Iterator[None]:
+def capture_errors(uri: str, what: str = "damaged", advice: str = "record it again") -> Iterator[None]:
+    """Turn errors of Arrow, and of text that is not UTF-8, into a `CaptureError` of one line with the path.
+
+    Errors of the disk itself or of a store, which may pass, become a `StorageError`.
+    """
     try:
-        with storage_errors(uri):
-            yield
+        yield
     except pa.ArrowMemoryError:
         raise
-    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a name in the footer
-        why = f"not a whole Parquet file ({first_line(error)})"
-        raise CaptureError(f"{uri}: {why}; it is damaged, cut short or a stray one") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and (error.errno or not is_local(uri)):
+            with storage_errors(uri):
+                raise
+        # Without its cause, because an OSError would count as one of the disk.
+        raise CaptureError(f"{uri}: {what} ({first_line(error)}); {advice}") from None
 
 
 def parquet_writer(uri: str, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
