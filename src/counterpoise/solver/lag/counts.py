@@ -19,12 +19,13 @@ def balanced_quotas(group: LagGroup, counts: list[int]) -> CountSlack:
     A member has a ceiling slot if the next partition of another costs as much as its last one; any such member may get the slot.
     """
     floor, ceilings = counts[:], dict[Ratio, int]()
-    following = {ratio(2 * count + 1, capacity) for count, capacity in zip(counts, group.capacity, strict=True)}
-    for member, (count, capacity) in enumerate(zip(counts, group.capacity, strict=True)):
-        last = ratio(2 * count - 1, capacity)
-        if last in following:
+    pairs = list(zip(counts, group.capacity, strict=True))
+    last_of = {(count, capacity): ratio(2 * count - 1, capacity) for count, capacity in set(pairs)}
+    following = {ratio(2 * count + 1, capacity) for count, capacity in last_of}
+    for member, pair in enumerate(pairs):
+        if (last := last_of[pair]) in following:
             ceilings[last] = ceilings.get(last, 0) + 1
-            floor[member] = count - 1
+            floor[member] -= 1
     return CountSlack(floor, [count + 1 for count in floor], ceilings, group.subscribers)
 
 
@@ -33,7 +34,7 @@ def remaining_slack(state: PlanState, quotas: CountSlack) -> CountSlack | None:
     least, ceilings = [quota - count for quota, count in zip(quotas.least, state.count, strict=True)], dict(quotas.ceilings)
     for member, more in enumerate(least):
         if more < 0:
-            cost = state.last_cost(member)
+            cost = ratio(2 * state.count[member] - 1, state.group.capacity[member])
             if more < -1 or not ceilings.get(cost):
                 return None
             ceilings[cost] -= 1

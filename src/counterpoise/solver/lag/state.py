@@ -26,7 +26,7 @@ __all__ = ["Effort", "Holding", "LagGroup", "PlanState", "Ratio", "lag_group", "
 
 def ratio(numerator: int, denominator: int) -> Ratio:
     """The fraction in lowest terms."""
-    common = gcd(numerator, denominator)
+    common = 1 if denominator == 1 else gcd(numerator, denominator)
     return numerator // common, denominator // common
 
 
@@ -160,12 +160,8 @@ class PlanState:
             return (2 * count[giver] - 1) * capacity[taker] == (2 * count[taker] + 1) * capacity[giver]
         return count[giver] > self.least[giver] and count[taker] < self.most[taker]
 
-    def last_cost(self, member: int) -> Ratio:
-        """What the member's last partition adds to the sum of count**2 / capacity."""
-        return ratio(2 * self.count[member] - 1, self.group.capacity[member])
-
     def next_cost(self, member: int) -> Ratio:
-        """What another partition would add."""
+        """What another partition of the member would add to the sum of count**2 / capacity."""
         return ratio(2 * self.count[member] + 1, self.group.capacity[member])
 
     def place(self, partition: int, member: int) -> None:
