@@ -500,6 +500,19 @@ def test_the_work_of_a_plan_in_a_band_of_counts_is_bounded_when_members_join(ban
     assert sum(entry.callcount for entry in profile.getstats()) <= 300_000
 
 
+def test_the_work_of_a_plan_in_a_band_of_counts_is_bounded_if_topics_have_other_subscribers() -> None:
+    """A path looks at each topic class once; a third of the members was there before."""
+    rng, n = np.random.default_rng(0), 300
+    home = np.sort(rng.integers(0, 6, n))
+    subscribers = [[one for one in range(n) if (home[one] * 7 + topic * 3) % 6 < 2 or home[one] == topic] for topic in range(6)]
+    old = [[one for one in some if one % 3 == 0] for some in subscribers]
+    claims = np.concatenate([np.where(rng.random(500) < 0.9, rng.choice(some, 500), UNOWNED) for some in old])
+    problem = problem_of([500] * 6, subscribers, n, claims, lag=rng.lognormal(5, 2, 3_000).astype(np.int64))
+    profile = Profile()
+    profile.runcall(lag_sticky, problem, counts=2)
+    assert sum(entry.callcount for entry in profile.getstats()) <= 400_000
+
+
 def test_a_plan_without_claims_needs_one_balanced_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where LPT within its quotas fails, as with few subscribers a topic: another one without claims would be the same."""
     rng = np.random.default_rng(3)

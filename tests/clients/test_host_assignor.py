@@ -118,6 +118,9 @@ def test_numbers_of_numpy_are_settings(module: ModuleType) -> None:
     assert with_capacity(None, np.int64(2)) == with_capacity(None, 2)  # type: ignore[arg-type]
     for seconds in (np.int64(2), np.float32(2)):
         assert module.LagAssignor(lag=dict, lag_within_s=seconds).lag_reader.bounded(None) == 2
+    for name, wrong in (("capacity", np.timedelta64(2, "s")), ("lag_within_s", np.timedelta64(2, "s")), ("lag_within_s", 2j)):
+        with pytest.raises(OptionError, match=name):
+            (module.LagAssignor if name == "lag_within_s" else module.StickyAssignor)(**{"lag": dict, name: wrong})
 
 
 @pytest.mark.parametrize("module", MODULES)

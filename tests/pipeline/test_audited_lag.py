@@ -57,11 +57,14 @@ def test_files_that_an_update_deletes_before_they_are_read_are_those_of_the_next
 
     def first_gone(table: Any) -> Any:
         seen.append(str(table))
-        return gone if len(seen) == 1 else dataset(table)
+        return gone if len(seen) == 1 else dataset(table if len(seen) == 2 else audited / "none")
 
     monkeypatch.setattr(paths, "dataset", first_gone)
     assert audited_lag(audited, "g").known["u"].tolist() == [-1, -1, 4]
     assert len(seen) == 2
+    with pytest.raises(CaptureError, match="no such table"):
+        audited_lag(audited, "g")
+    assert len(seen) == 3  # only a file that is gone is looked for again
     monkeypatch.setattr(paths, "dataset", lambda _: gone)
     with pytest.raises(CaptureError, match="no table of an audit"):
         audited_lag(audited, "g")

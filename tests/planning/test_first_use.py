@@ -218,6 +218,7 @@ def test_a_plan_written_as_json_is_verified() -> None:
     plan = cp.assign(PAIR, "cooperative-sticky")
     stated = json.loads(plan.to_json())
     assert cp.verify(PAIR, stated) == cp.verify(PAIR, plan.to_object()) == cp.verify(PAIR, plan) == []
+    assert cp.explain(PAIR, stated, "t", 0) == cp.explain(PAIR, plan, "t", 0)
     assert [fault.law for fault in cp.verify(PAIR, stated | {"kept": 1})] == ["sticky"]
     uneven = stated | {"target": {"a": {"t": [0, 1, 2]}, "b": {"t": [3]}}}
     assert cp.verify(PAIR, uneven)[0].law == "balanced"

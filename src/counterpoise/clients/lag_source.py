@@ -63,11 +63,12 @@ class LagReader:
     """
 
     def __init__(self, source: LagSource, within_s: float) -> None:
-        given: object = within_s  # whatever a configuration holds
-        if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not given > 0:
+        given: Any = within_s  # whatever a configuration holds
+        given = given.item() if isinstance(given, np.generic) else given
+        if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
             raise OptionError(f"lag_within_s: expected more than 0 seconds, not {within_s!r}")
         self._source = source
-        self._within_s = min(float(within_s), threading.TIMEOUT_MAX)
+        self._within_s = min(given, threading.TIMEOUT_MAX)
         self._last: Mapping[str, Sequence[int]] | None = None
         self._under_way: threading.Thread | None = None
         self._read_now: list[Mapping[str, int]] = []

@@ -12,6 +12,7 @@ An assignment has user data only if a reader needs it (`leader_side.lead_group`)
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -55,8 +56,9 @@ def with_capacity(user_data: bytes | None, capacity: int) -> bytes | None:
 
     Raises `OptionError` if the capacity is no int from 1 to 2**31 - 1.
     """
-    given: object = capacity  # whatever a configuration holds
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not 1 <= given < 1 << 31:
+    given: Any = capacity  # whatever a configuration holds
+    given = given.item() if isinstance(given, np.generic) else given
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given < 1 << 31:
         raise OptionError(f"capacity: expected a whole number from 1 to 2147483647, not {capacity!r}")
     return user_data if capacity == 1 else (user_data or b"") + _CAPACITY + struct.pack(">i", capacity)
 

@@ -13,7 +13,7 @@ from counterpoise.model.arrays import sums_by_code
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 from counterpoise.snapshot.group import Group
 from counterpoise.snapshot.plan import Plan
-from counterpoise.snapshot.written import WrittenPlan
+from counterpoise.snapshot.written import WrittenPlan, written
 
 __all__ = ["Behind", "Claim", "Facts", "gather"]
 
@@ -68,6 +68,7 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
     settled = group.settled
     problem = settled.problem
     code, at = _locate(group, topic, partition)
+    plan = written(plan) or plan
     owner, _ = owners_or_faults(group, plan)
     handed, _ = owners_or_faults(group, plan, now=True)
     claims = problem.previous_owner

@@ -40,7 +40,7 @@ def chosen(laws: Iterable[str] | None) -> frozenset[str]:
     unknown = sorted((name for name in wanted if not isinstance(name, str) or name not in LAWS), key=str)
     if unknown:
         raise OptionError(f"laws: {unknown[0]!r} is no law; there are: {', '.join(LAWS)}")
-    return frozenset(map(str, wanted))
+    return frozenset(name for name in wanted if isinstance(name, str))
 
 
 def check_owners(

@@ -28,7 +28,7 @@ class Lead(Plan):
     Attributes
     ----------
     joined : JoinedProblem
-    assignments : dict of member id to ConsumerProtocolAssignment bytes
+    assignments : read-only dict of member id to ConsumerProtocolAssignment bytes
         One per member.
     known : mapping of name to Topic
         The topics, with their replicas' racks.
@@ -124,7 +124,7 @@ def lead(
     if unknown:
         raise SnapshotError(f"capacity.{unknown[0]}: no such member; members are {some(sorted(each.id for each in joined))}")
     plan = lead_plan(strategy, known, joined, protocol=protocol, options=options, lag=given.lag, capacity=given.capacity)
-    return plan.assignments
+    return dict(plan.assignments)
 
 
 def lead_plan(

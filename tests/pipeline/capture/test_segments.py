@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoise.errors import CaptureError, WireError
+from counterpoise.pipeline.capture.backup import log_batches
 from counterpoise.pipeline.capture.backup.log_batches import LogBatch, Record, batches, records
 from counterpoise.pipeline.capture.backup.segments import SegmentCounts, from_segments, partition_folders, read_partition
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
@@ -200,6 +201,23 @@ def test_a_damaged_length_costs_one_batch() -> None:
         found = list(batches(bytes(data)))
         assert found.pop(1) == f"byte {at}: checksum does not match"
         assert [each.base_offset for each in found if isinstance(each, LogBatch)] == [0, 2, 3, 4, 5]
+
+
+def test_the_search_behind_damage_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once per batch: each one reads to the end of the file."""
+    data, calls = bytearray(b"".join(batch(at, [b"a" * 50]) for at in range(50))), list[int]()
+    size = len(data) // 50
+    for at in range(5, 50):
+        data[at * size + 70] ^= 255
+    search = log_batches._next
+
+    def counted(data: bytes, at: int, effort: int) -> tuple[int | None, int]:
+        calls.append(at)
+        return search(data, at, effort)
+
+    monkeypatch.setattr(log_batches, "_next", counted)
+    found = list(log_batches.batches(bytes(data)))
+    assert ([isinstance(each, LogBatch) for each in found], len(calls)) == ([True] * 5 + [False] * 45, 1)
 
 
 def test_what_is_no_data_folder_is_one_line(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def serve(gauges: Gauges, port: int, host: str, trouble: Callable[[], str | None
 
         def handle_error(self, request: Any, client_address: Any) -> None:
             """A client that goes away is no error of the server."""
-            if not isinstance(sys.exception(), OSError):
+            if not isinstance(sys.exception(), ConnectionError | TimeoutError):
                 super().handle_error(request, client_address)
 
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,8 +101,11 @@ def read_table(table: str | Path, condition: pc.Expression | None = None) -> pa.
     If an update deletes a file before it is read, the files of the new manifest are read.
     """
     for _ in range(_TRIES):
-        with suppress(FileNotFoundError, CaptureError):
+        try:
             return dataset(table).to_table(filter=condition)
+        except (FileNotFoundError, CaptureError) as error:
+            if not any(isinstance(one, FileNotFoundError) for one in (error, error.__cause__)):
+                raise
     return dataset(table).to_table(filter=condition)
 
 

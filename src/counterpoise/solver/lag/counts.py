@@ -91,7 +91,8 @@ def band_slack(state: PlanState) -> CountSlack:
 def raise_to_least(state: PlanState, claims: list[int] | None = None) -> bool:
     """Transfer partitions to members below `least`, along shortest augmenting paths; returns whether none is below then.
 
-    With `claims` only partitions that are not with their claimants are transferred. O(M P) per path, mostly O(1).
+    With `claims` only partitions that are not with their claimants are transferred. O(1) per path if all subscribe alike, else
+    O(M + P) for each topic class.
     """
     least, count = state.least, state.count
     assert least is not None
@@ -114,15 +115,18 @@ def _augmenting_path(state: PlanState, least: list[int], donors: Iterable[int], 
     """Transfers (partition, taker) that lower the count of a member above `least` and raise that of `short`; empty: none do.
 
     Nodes are members; each one that the path passes through gives a partition, its lightest one, and takes one. Breadth first,
-    `donors` before others.
+    `donors` before others, and each topic class once: whoever has a partition of it is reached then.
     """
+    group, left = state.group, set(range(len(state.group.takes)))
     given: dict[int, tuple[int, int]] = {short: (-1, short)}
     takers = [short]
     for taker in takers:
-        for giver in chain(donors, range(len(least))):
+        able = {number for number in left if group.takes[number][taker]}
+        left -= able
+        for giver in chain(donors, range(len(least))) if able else ():
             if giver in given:
                 continue
-            partition = next((one for _, one in state.holding[giver] if state.group.may_take(one, taker)), None)
+            partition = next((one for _, one in state.holding[giver] if group.topic_class[one] in able), None)
             if partition is None:
                 continue
             given[giver] = partition, taker

@@ -54,6 +54,7 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
     ignored.
     """
     at, effort = 0, _EFFORT * len(data)
+    following: int | None = 0
     while at < len(data):
         size = _size(data, at)
         whole = HEADER.size <= size <= len(data) - at and data[at + 16] == 2
@@ -61,9 +62,10 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
             yield _batch(data, at, size)
             at += size
             continue
-        if data.count(0, at) == len(data) - at:
+        if not whole and data.count(0, at) == len(data) - at:
             break
-        following, effort = _next(data, at + 1, effort)  # its size may be what is damaged
+        if following is not None and following <= at:
+            following, effort = _next(data, at + 1, effort)  # its size may be what is damaged
         if whole:
             yield f"byte {at}: checksum does not match"
             at = at + size if following is None else following
