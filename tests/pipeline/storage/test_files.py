@@ -25,7 +25,6 @@ from counterpoise.pipeline.storage.files import (
     join,
     list_files,
     list_folder,
-    local_copy,
     move,
     parquet_file,
     parquet_writer,
@@ -33,6 +32,7 @@ from counterpoise.pipeline.storage.files import (
     read_if_exists,
     write_bytes,
 )
+from counterpoise.pipeline.storage.local_copy import local_copy
 
 TABLE = pa.table({"n": list(range(1000))})
 

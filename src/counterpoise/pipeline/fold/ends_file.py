@@ -22,7 +22,8 @@ from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import time_spans
-from counterpoise.pipeline.storage.files import LocalCopy, absolute, is_local, join, local_copy, read_bytes, upload, write_bytes
+from counterpoise.pipeline.storage.files import absolute, is_local, join, read_bytes, upload, write_bytes
+from counterpoise.pipeline.storage.local_copy import LocalCopy, local_copy
 
 __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 

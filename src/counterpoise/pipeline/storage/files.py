@@ -12,14 +12,12 @@ import errno
 import os
 import re
 import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -44,7 +42,6 @@ __all__ = [
     "join",
     "list_files",
     "list_folder",
-    "local_copy",
     "move",
     "parquet_file",
     "parquet_footers",
@@ -68,8 +65,6 @@ _ANSWER_S = 20.0
 """Seconds without a byte from S3 after which a request is lost."""
 _CHUNK = 1 << 20
 _DETAIL = re.compile(r"(?:Detail: \[errno \d+\] |: (?=AWS Error ))(.{1,160})")
-_COPIES: dict[str, LocalCopy] = {}
-_MOST_COPIES = 8
 _NOT_WHOLE = "not a whole Parquet file", "it is damaged, cut short or a stray one"
 _SCHEMES = (*_OBJECT_STORES, "s3a", "hdfs", "viewfs")
 _ONE_PUT = {"allow_delayed_open": True} if int(pa.__version__.partition(".")[0]) >= 21 else {}
@@ -332,31 +327,6 @@ def write_bytes(uri: str, content: bytes) -> None:
             with suppress(FileNotFoundError):
                 store.delete_file(path)
         store.move(scratch, path)
-
-
-class LocalCopy:
-    """An unnamed copy of a file; it is there as long as somebody has this object."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        descriptor = os.dup(file.fileno())
-        self.path = f"/dev/fd/{descriptor}"
-        weakref.finalize(self, os.close, descriptor)
-
-
-def local_copy(uri: str) -> LocalCopy:
-    """A copy of a file on an object store, to map it into memory.
-
-    A process keeps its last copies, so the file must not change. A copy disappears if the worker is killed.
-    """
-    if uri not in _COPIES:
-        store, path = filesystem_of(uri)
-        with storage_errors(uri), store.open_input_stream(path) as content, tempfile.TemporaryFile() as scratch:
-            shutil.copyfileobj(content, scratch, _CHUNK)
-            scratch.flush()
-            _COPIES[uri] = LocalCopy(scratch)
-        if len(_COPIES) > _MOST_COPIES:
-            del _COPIES[next(iter(_COPIES))]
-    return _COPIES[uri]
 
 
 def upload(uri: str, file: BinaryIO) -> None:
