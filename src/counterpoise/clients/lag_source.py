@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from counterpoise.clients.host_assignor import HostAssignor
 from counterpoise.errors import OptionError, SnapshotError
+from counterpoise.model.arrays import python_scalar
 
 _MOST = 2**53
 _PART = 2
@@ -63,8 +62,7 @@ class LagReader:
     """
 
     def __init__(self, source: LagSource, within_s: float) -> None:
-        given: Any = within_s  # whatever a configuration holds
-        given = given.item() if isinstance(given, np.generic) else given
+        given = python_scalar(within_s)  # whatever a configuration holds
         if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
             raise OptionError(f"lag_within_s: expected more than 0 seconds, not {within_s!r}")
         self._source = source

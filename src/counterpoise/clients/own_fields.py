@@ -12,11 +12,9 @@ An assignment has user data only if a reader needs it (`leader_side.lead_group`)
 from __future__ import annotations
 
 import struct
-from typing import Any
-
-import numpy as np
 
 from counterpoise.errors import OptionError
+from counterpoise.model.arrays import python_scalar
 
 __all__ = [
     "HOSTS",
@@ -56,8 +54,7 @@ def with_capacity(user_data: bytes | None, capacity: int) -> bytes | None:
 
     Raises `OptionError` if the capacity is no int from 1 to 2**31 - 1.
     """
-    given: Any = capacity  # whatever a configuration holds
-    given = given.item() if isinstance(given, np.generic) else given
+    given = python_scalar(capacity)  # whatever a configuration holds
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given < 1 << 31:
         raise OptionError(f"capacity: expected a whole number from 1 to 2147483647, not {capacity!r}")
     return user_data if capacity == 1 else (user_data or b"") + _CAPACITY + struct.pack(">i", capacity)

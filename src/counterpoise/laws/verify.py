@@ -44,11 +44,10 @@ def verify(group: Group, plan: AnyPlan, laws: Iterable[str] | None = None) -> li
     ----------
     group : Group
     plan : Plan, WrittenPlan, the object that `Plan.to_json` writes, or mapping of member id to topic to partition indices
-        A mapping by member ids is the target: the owners in the end. If `laws` are given, it is also what this round hands
-        out.
-        For a cooperative plan pass the plan itself: its `assignment` leaves out what is withheld. A plan is checked by
-        its target and by the figures that it carries; if it is cooperative or `laws` are given, also by what this round
-        hands out.
+        A mapping by member ids is the target: the owners in the end. If `laws` are given, it is also what this round
+        hands out. For a cooperative plan pass the plan itself: its `assignment` leaves out what is withheld. A plan is
+        checked by its target and by the figures that it carries; if it is cooperative or `laws` are given, also by what
+        this round hands out.
     laws : iterable of str, optional
         Names from `laws.LAWS`; default: valid, complete, balanced, sticky, withheld, added-and-revoked. A strategy
         that does not promise balance (range, say) may well fail `balanced`: that answers the question "is this plan
@@ -168,7 +167,7 @@ def owners_or_faults(group: Group, plan: AnyPlan, *, now: bool = False) -> tuple
 
 
 def same_codes(group: Group, plan: Plan) -> bool:
-    """Whether the plan's members, topics and partitions have the codes that they have in the group."""
+    """Whether plan and group number their members, topics and partitions alike."""
     return (
         tuple(plan.member_ids) == group.member_ids
         and tuple(plan.topic_names) == group.topic_names

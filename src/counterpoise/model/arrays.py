@@ -27,6 +27,7 @@ __all__ = [
     "check_length",
     "codes",
     "locked",
+    "python_scalar",
     "ranges",
     "ranks_in_runs",
     "read_only",
@@ -47,6 +48,11 @@ def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The array, made read-only; the caller holds the only reference."""
     array.flags.writeable = False
     return array
+
+
+def python_scalar(value: object) -> Any:
+    """A scalar of NumPy as one of Python; any other value as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 class LockedArrays:

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from counterpoise.errors import OptionError
 from counterpoise.pipeline.follow import openmetrics
 from counterpoise.pipeline.follow.gauges import COUNTS, Gauges, GroupGauges, MemberLag
+from tests.kafka_broker import free_ports
 
 ODD = 'a "b"\\c\nd'
 P = openmetrics.PREFIX
@@ -41,9 +42,7 @@ def gauges() -> Gauges:
 @pytest.fixture
 def answer(gauges: Gauges) -> Iterator[Callable[[str], tuple[int, str, str]]]:
     """What a request for a path gets: status, content type and text."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     end = openmetrics.serve(gauges, port, "127.0.0.1", lambda: next(iter(TROUBLE), None))
 
     def ask(path: str) -> tuple[int, str, str]:
@@ -158,9 +157,7 @@ def test_more_groups_than_the_limit_are_counted_not_shown(
 
 def test_a_client_that_goes_away_is_not_printed(gauges: Gauges, capfd: pytest.CaptureFixture[str]) -> None:
     """A scrape that is aborted (a reset connection), while the answer is written."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     gauges.groups = tuple(group(f"{number:0500}") for number in range(500))
     end = openmetrics.serve(gauges, port, "127.0.0.1", lambda: None)
     for _ in range(3):

@@ -102,7 +102,7 @@ class CaptureFolder:
         write_bytes(join(self.out, name), (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
     def merge_and_drop(self, keep_from: float | None) -> None:
-        """Merge small files, and drop records before `keep_from` (s since 1970), which ``capture.json`` says."""
+        """Merge small files, drop files with records before `keep_from` (s since 1970), and note the time in ``capture.json``."""
         if keep_from is not None and self.records.before(keep_from):
             self.update_about(deleted_before=max(keep_from, self.about.get("deleted_before", 0)))
         for series in (self.records, self.samples):
@@ -226,6 +226,7 @@ def missing_of(folder: str | Path) -> Missing:
 
 
 def _about_deleted(before: float) -> list[str]:
+    """The note that records from before this time (s since 1970) were deleted; none if it is 0."""
     if not before:
         return []
     words = f"records from before {datetime.fromtimestamp(before, UTC):%Y-%m-%d %H:%M} UTC were deleted (--keep-days)"

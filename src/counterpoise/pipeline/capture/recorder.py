@@ -275,11 +275,14 @@ class Recorder(Recording):
 
     @property
     def _written(self) -> dict[Partition, int]:
-        """The position before which all records are written; with pending records, that of the newest file."""
+        """All records before this position are in files. While records are pending it is that of the newest file."""
         return from_json(self._folder.records.state) if self._pending else self._at
 
     def _count_missing(self) -> bool:
-        """When the history from before the recording is written, count its offsets without a record; whether they are counted."""
+        """Count the offsets without a record from before the recording, once the records from then are in files.
+
+        Returns whether they are counted, now or before.
+        """
         about = self._folder.about
         ends = {int(index): int(end) for index, end in about["log_end"].items()}
         written = self._written

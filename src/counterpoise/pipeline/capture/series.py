@@ -109,8 +109,8 @@ class Series(ABC):
         """Write one file; data and `state` become visible together.
 
         After an OSError or a `StorageError`, for example because the disk is full, the caller may try again with the same
-        `state`. The file may be there in spite of the error; so nothing is appended if `state`, not empty, is that of the last
-        append.
+        `state`. If that is not empty and is the `state` of the last append, nothing is appended: the file may have been written
+        in spite of the error.
         """
         self._list()
         if state and state == self.state:

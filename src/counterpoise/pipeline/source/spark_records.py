@@ -56,7 +56,7 @@ def count_before(records: DataFrame, end: Mapping[int, int]) -> int:
 
 
 def new_records(records: DataFrame, begin: Mapping[int, int]) -> DataFrame:
-    """Of each log partition the records from its offset in `begin` on (see `ScanSpec.begin`), and the last one before it.
+    """For each log partition, the records from its offset in `begin` on (see `ScanSpec.begin`), and the one before it.
 
     It is a filter, which Spark pushes down to sources that can skip files.
     """

@@ -112,10 +112,10 @@ def raise_to_least(state: PlanState, claims: list[int] | None = None) -> bool:
 
 
 def _augmenting_path(state: PlanState, least: list[int], donors: Iterable[int], short: int) -> list[tuple[int, int]]:
-    """Transfers (partition, taker) that lower the count of a member above `least` and raise that of `short`; empty: none do.
+    """Transfers (partition, taker) that lower the count of a member above `least` and raise that of `short`; empty: no path.
 
     Nodes are members; each one that the path passes through gives a partition, its lightest one, and takes one. Breadth first,
-    `donors` before others, and each topic class once: whoever has a partition of it is reached then.
+    `donors` before others. Each topic class is visited once, because that visit reaches every member with a partition of it.
     """
     group, left = state.group, set(range(len(state.group.takes)))
     given: dict[int, tuple[int, int]] = {short: (-1, short)}

@@ -127,7 +127,7 @@ class LagSearch:
         return self._limits(_largest(self.scratch)) if self.scratch.over() else self._bound_limit
 
     def _limits(self, largest: Fraction) -> list[int]:
-        """Per member: this lag per capacity times its capacity and what is tolerated above it, rounded up to whole records."""
+        """Per member: `largest`, a lag per capacity, times its capacity, and the tolerance, rounded up to whole records."""
         low, high = largest.as_integer_ratio()
         top, bottom = (self.bound.numerator * self.tolerance.numerator, self.bound.denominator * self.tolerance.denominator)
         top, bottom = low * bottom + top * high, bottom * high

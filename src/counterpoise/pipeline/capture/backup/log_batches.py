@@ -54,7 +54,7 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
     ignored.
     """
     at, effort = 0, _EFFORT * len(data)
-    following: int | None = 0
+    following: int | None = 0  # The next intact batch behind damage, once it was searched for; None: there is none
     while at < len(data):
         size = _size(data, at)
         whole = HEADER.size <= size <= len(data) - at and data[at + 16] == 2
@@ -65,7 +65,7 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
         if not whole and data.count(0, at) == len(data) - at:
             break
         if following is not None and following <= at:
-            following, effort = _next(data, at + 1, effort)  # its size may be what is damaged
+            following, effort = _next(data, at + 1, effort)  # The size at `at` may be what is damaged.
         if whole:
             yield f"byte {at}: checksum does not match"
             at = at + size if following is None else following
