@@ -25,7 +25,7 @@ class Residual:
     start: list[int]  # N + 1: slice of entries of each node
     head: list[int]  # A: node at which an entry ends, ascending within a node
     mate: list[int]  # A: the entry of the opposite direction
-    capacity: list[int]  # A: residual capacity (slack) of each entry; `augment` changes it
+    capacity: list[int]  # A: residual capacity of each entry; `augment` changes it
 
     def augment(self) -> None:
         """Push a maximum flow from source to sink: one blocking flow per shortest path length (Dinic, 1970)."""
@@ -37,7 +37,7 @@ class Residual:
     def distances(
         self,
         cost: list[int],  # Cost of each entry; an opposite entry has the negative cost
-        potential: list[int],  # ``cost + potential[tail] - potential[head]`` must not be negative on an entry with slack
+        potential: list[int],  # ``cost + potential[tail] - potential[head]`` must not be negative on an entry with capacity
     ) -> list[int]:
         """Shortest distances from the source by reduced cost (Dijkstra, a list of nodes per distance), int[N].
 
@@ -125,9 +125,9 @@ class Residual:
     def _augment_along(self, path: list[int]) -> int:
         """Push what the path takes; cut it back to its first saturated entry and return the node there."""
         capacity, mate = self.capacity, self.mate
-        slack = [capacity[entry] for entry in path]
-        amount = min(slack)
-        first_full = slack.index(amount)
+        residual = [capacity[entry] for entry in path]
+        amount = min(residual)
+        first_full = residual.index(amount)
         for entry in path:
             capacity[entry] -= amount
             capacity[mate[entry]] += amount

@@ -130,7 +130,7 @@ class Network:
 
         Primal-dual (Ford & Fulkerson): potentials start at 0, which suits costs that are not negative, and rise to the shortest
         distances; then a maximum flow goes through the arcs whose reduced cost is 0. Reduced costs never turn negative where
-        there is slack, so the result is a minimum, and the potentials prove it.
+        capacity is left, so the result is a minimum, and the potentials prove it.
         """
         potential = np.zeros(self._n, np.int64)
         cost = self._paired(self._cost, -self._cost).tolist()

@@ -14,7 +14,7 @@ from counterpoise.solver.lag.state import Holding, PlanState
 
 _WIDTH, _KEPT = 16, 200
 """Beam width: this many chains are kept, fewer the more members are over (their product stays below `_KEPT`)."""
-_CANDIDATES = 24
+_MOST_OVER = 24
 """The members most over their limits that may come next."""
 _FOLLOWERS = 2
 """Partitions of a member tried as its next link; more than one only if subscriptions differ."""
@@ -32,7 +32,7 @@ _Path: TypeAlias = "tuple[int, int, int, int, _Path | None]"
 relieved (a bit each), and the path before."""
 
 
-class _Candidate(NamedTuple):
+class _OverLimit(NamedTuple):
     """A member over its limit. `excess`: what one step takes from it, all of its excess if a single partition can."""
 
     bit: int
@@ -58,11 +58,11 @@ def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: 
     best: _Path | None = None
     filled = 0
     lag, partition = (0, -1) if transfer else state.holding[start][0]
-    candidates = _candidates(state, start, over[:_CANDIDATES], lag, slack, transfer=transfer)
-    beam: list[_Path] = [(0, lag, partition, 0, None)] if candidates else []
-    while beam and state.effort.left > 0:
-        state.effort.left -= len(beam) * len(candidates)
-        longer = _extend(state, beam, candidates, lag + slack)
+    relievable = _relievable(state, start, over[:_MOST_OVER], lag, slack, transfer=transfer)
+    beam: list[_Path] = [(0, lag, partition, 0, None)] if relievable else []
+    while beam and state.budget.left > 0:
+        state.budget.left -= len(beam) * len(relievable)
+        longer = _extend(state, beam, relievable, lag + slack)
         for path in longer:
             relief = path[1] - lag - path[0]
             if relief > filled and takes[topic_class[path[2]]][start]:
@@ -71,7 +71,7 @@ def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: 
     return _links(state, best, start) if best else ([], [])
 
 
-def _candidates(state: PlanState, start: int, over: list[int], base: int, slack: int, *, transfer: bool) -> list[_Candidate]:
+def _relievable(state: PlanState, start: int, over: list[int], base: int, slack: int, *, transfer: bool) -> list[_OverLimit]:
     """Members that a chain whose first partition has lag `base` relieves, whole or by their share if it takes several partitions.
 
     With `transfer` none are returned if no member may start the chain.
@@ -93,11 +93,11 @@ def _candidates(state: PlanState, start: int, over: list[int], base: int, slack:
             if relief < excess:
                 continue
             excess = -(-excess // pieces)
-        found.append(_Candidate(1 << at, member, held, excess, may_start))
+        found.append(_OverLimit(1 << at, member, held, excess, may_start))
     return found if not transfer or any(one.may_start for one in found) else []
 
 
-def _extend(state: PlanState, beam: list[_Path], candidates: list[_Candidate], most: int) -> list[_Path]:
+def _extend(state: PlanState, beam: list[_Path], relievable: list[_OverLimit], most: int) -> list[_Path]:
     """Every path with one more link; of those that relieve the same members and end in one topic class the least wasteful."""
     takes, topic_class = state.group.takes, state.group.topic_class
     classes = len(takes)
@@ -106,7 +106,7 @@ def _extend(state: PlanState, beam: list[_Path], candidates: list[_Candidate], m
     for path in beam:
         wasted, last_lag, last, relieved, _ = path
         able = takes[topic_class[last]] if last >= 0 else None
-        for bit, member, held, excess, may_start in candidates:
+        for bit, member, held, excess, may_start in relievable:
             if relieved & bit or not (may_start if able is None else able[member]):
                 continue
             needed = last_lag + excess
@@ -151,7 +151,7 @@ def ejection_chain(state: PlanState, start: int) -> Chain:
             able = state.group.takes[state.group.topic_class[links[-1]]]
             some = (m for excess, m in state.by_slack if able[m] and excess <= 0 and m not in takers)
             for member in islice(some, _LINKS):
-                state.effort.left -= 2
+                state.budget.left -= 2
                 slack, mine = state.slack(member), state.holding[member]
                 path = (*takers, member)
                 if lag <= slack and state.may_transfer(start, member):
@@ -166,7 +166,7 @@ def ejection_chain(state: PlanState, start: int) -> Chain:
                         further[key] = step
         if found:
             return min(found)[1]
-        if state.effort.left <= 0:
+        if state.budget.left <= 0:
             break
         paths = sorted(further.values())[:_PATHS]
     return []

@@ -18,7 +18,7 @@ def repair(state: PlanState) -> bool:
     """Local search: bring members under their limits; whether none is above its limit at the end.
 
     No step brings a member above its limit or changes whether counts are allowed. Cyclic exchanges through many members come
-    first, as they relieve each of them with about one move. O(P log P), then at most `state.effort` candidates.
+    first, as they relieve each of them with about one move. O(P log P), then at most `state.budget` steps.
     """
     if not state.over():
         return True
@@ -37,7 +37,7 @@ def _worst_first(state: PlanState) -> list[int]:
 def _relieve_heavy(state: PlanState) -> None:
     """By an ejection chain: members that a transfer of one partition into another's slack cannot relieve."""
     for member in _worst_first(state):
-        if state.effort.left <= 0:
+        if state.budget.left <= 0:
             break
         held, excess = state.holding[member], -state.slack(member)
         widest = max(map(state.slack, islice(state.with_slack([member]), 1)), default=0)
@@ -51,9 +51,9 @@ def _relieve_several(state: PlanState, *, transfer: bool, least: int) -> None:
 
     They take at most half of the steps that are left.
     """
-    over, reserved = _worst_first(state), state.effort.left // 2
+    over, reserved = _worst_first(state), state.budget.left // 2
     for start in list(state.with_slack(over)):
-        if not over or state.effort.left <= reserved:
+        if not over or state.budget.left <= reserved:
             break
         if not transfer and not state.holding[start]:
             continue
@@ -66,8 +66,8 @@ def _relieve_each(state: PlanState) -> None:
     """The worst member again and again: one transfer, exchange or ejection chain; ends if nothing helps any of them."""
     stuck: set[int] = set()
     chained: set[int] = set()  # a chain was looked for already
-    while state.effort.left > 0:
-        state.effort.left -= 1
+    while state.budget.left > 0:
+        state.budget.left -= 1
         worst = next((member for excess, member in reversed(state.by_slack) if excess > 0 and member not in stuck), None)
         if worst is None:
             break
@@ -132,7 +132,7 @@ def _pair(state: PlanState, giver: int, partner: int, excess: int, slack: int) -
         return heavy - light, [(out, partner), (back, giver)]
     mine = [entry for entry in held if takes[topic_class[entry[1]]][partner]]
     theirs = [entry for entry in theirs if takes[topic_class[entry[1]]][giver]]
-    state.effort.left -= len(mine) + len(theirs)
+    state.budget.left -= len(mine) + len(theirs)
     enough, some = (slack + 1, -1, -1), (0, -1, -1)
     for lag, back in theirs:
         at = bisect_left(mine, (lag + excess,))

@@ -24,11 +24,11 @@ from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.counts import balanced_quotas, band_slack, raise_to_least, release_excess, remaining_slack
 from counterpoise.solver.lag.placement import CountSlack, place
 from counterpoise.solver.lag.repair import repair
-from counterpoise.solver.lag.state import Effort, LagGroup, PlanState, lag_group
+from counterpoise.solver.lag.state import StepBudget, LagGroup, PlanState, lag_group
 
 _STEPS, _LARGE, _MORE = 11_000, 6_000, 3
-"""The candidates that a local search may look at in a group of n partitions and members: `_STEPS` - n up to n = `_LARGE` (passes
-over all of them take time too), and `_MORE` for each further one. Looking at one takes less than a microsecond.
+"""The steps of a local search in a group of n partitions and members: `_STEPS` - n up to n = `_LARGE` (passes over all of them take
+time too), and `_MORE` for each further one. A step looks at one partition or member, in less than a microsecond.
 """
 _FROM_CLAIMS = 4
 """The plan from the claims and its tests by second rounds share the steps of this many local searches."""
@@ -63,18 +63,18 @@ class LagSearch:
         completed = self._completed(claims, self._bound_limit)
         if not completed.over() and _ends_in_one_round(problem, completed.owner):
             return completed.owner
-        effort = Effort(_FROM_CLAIMS * self._share)
+        budget = StepBudget(_FROM_CLAIMS * self._share)
         # If balanced counts demand moves, claims are not those of a second round, and no balanced plan keeps them all.
         if self.band == 0 and not _stays(claims, completed.owner) and self.max_moves is None:
-            stable = self._stable(problem, completed, effort, final=False)
+            stable = self._stable(problem, completed, budget, final=False)
             if stable is not None or not self.scratch.over():
                 return stable or self.scratch.owner
         if self.scratch.over():
             completed = self._completed(claims, self.limit)
         if self.max_moves is not None:
             return self._capped(completed, claims, self.max_moves)
-        stable = self._stable(problem, completed.copy(), effort, final=True)
-        if stable is None and effort.left <= 0 and _ends_in_one_round(problem, completed.owner):
+        stable = self._stable(problem, completed.copy(), budget, final=True)
+        if stable is None and budget.left <= 0 and _ends_in_one_round(problem, completed.owner):
             return completed.owner
         return stable or self.scratch.owner
 
@@ -158,9 +158,9 @@ class LagSearch:
         takers = [[one for one in some if (number, one) in cells] for number, some in enumerate(group.subscribers)]
         if takers != group.subscribers:
             yield self._constructed([UNOWNED] * len(group.lag), self._bound_limit, takers)
-        if self._lpt.effort.left > 0:
+        if self._lpt.budget.left > 0:
             state = self._state(self._balanced, self._bound_limit)
-            state.effort = self._lpt.effort
+            state.budget = self._lpt.budget
             yield state
 
     def _constructed(self, claims: list[int], limit: list[int], takers: list[list[int]]) -> PlanState:
@@ -212,9 +212,9 @@ class LagSearch:
             over = len(trial.over())
             if over < fewest:
                 best, fewest = trial, over
-            if not over or state.effort.left <= 0:
+            if not over or state.budget.left <= 0:
                 break
-            state.effort.left -= len(unassigned)
+            state.budget.left -= len(unassigned)
         return best
 
     def _state(self, owner: list[int], limit: list[int]) -> PlanState:
@@ -223,7 +223,7 @@ class LagSearch:
         for lag, member in zip(self.group.lag, owner, strict=True):
             load[member] += lag
             count[member] += 1
-        state = PlanState(self.group, owner[:], load[:n], count[:n], limit, Effort(self._share))
+        state = PlanState(self.group, owner[:], load[:n], count[:n], limit, StepBudget(self._share))
         if self.band:
             state.least, state.most = self._allowed
         return state
@@ -248,15 +248,15 @@ class LagSearch:
             state.fixed = set()
         return state
 
-    def _stable(self, problem: Problem, state: PlanState, effort: Effort, *, final: bool) -> list[int] | None:
+    def _stable(self, problem: Problem, state: PlanState, budget: StepBudget, *, final: bool) -> list[int] | None:
         """A plan that its second round returns again: within its limit of lag, or the plan from scratch; None if none is found.
 
-        If that round moves a claim, or gives one back, the next attempt begins with its plan, until `effort` is used up. `final`:
+        If that round moves a claim, or gives one back, the next attempt begins with its plan, until `budget` is used up. `final`:
         the limit is final, that is, the plan from scratch is known.
         """
         limit = state.limit
-        while effort.left > 0:
-            state.effort, state.limit = effort, limit
+        while budget.left > 0:
+            state.budget, state.limit = budget, limit
             if not repair(state):
                 break
             first_round = _first_round(problem, state.owner)
@@ -264,18 +264,18 @@ class LagSearch:
                 return state.owner
             if _stays(first_round, self.scratch.owner):
                 return self.scratch.owner
-            second = self._second_round(first_round, self._bound_limit, effort)
+            second = self._second_round(first_round, self._bound_limit, budget)
             if final and second.over() and limit != self._bound_limit and (self.band or _stays(first_round, second.owner)):
-                second = self._second_round(first_round, limit, effort)
+                second = self._second_round(first_round, limit, budget)
             if not second.over() and _stays(first_round, second.owner) and _first_round(problem, second.owner) == first_round:
                 return second.owner
             state = second
         return None
 
-    def _second_round(self, claims: list[int], limit: list[int], effort: Effort) -> PlanState:
-        """`_completed` for the claims of a second round; `effort` pays for its steps and for `PlanState.index`."""
+    def _second_round(self, claims: list[int], limit: list[int], budget: StepBudget) -> PlanState:
+        """`_completed` for the claims of a second round; `budget` pays for its steps and for `PlanState.index`."""
         state = self._completed(claims, limit)
-        effort.left -= self._share - state.effort.left + self.problem.n_partitions // 2 + 1
+        budget.left -= self._share - state.budget.left + self.problem.n_partitions // 2 + 1
         return state
 
     def _capped(self, state: PlanState, claims: list[int], most: int) -> list[int]:

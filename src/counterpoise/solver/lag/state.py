@@ -21,7 +21,7 @@ Ratio: TypeAlias = tuple[int, int]
 _MOST_CLASSES, _MOST_COLUMNS = 16, 64
 """With more member classes, or more topic classes, than this all members count as one class: small classes do not help."""
 
-__all__ = ["Effort", "Holding", "LagGroup", "PlanState", "Ratio", "lag_group", "ratio"]
+__all__ = ["StepBudget", "Holding", "LagGroup", "PlanState", "Ratio", "lag_group", "ratio"]
 
 
 def ratio(numerator: int, denominator: int) -> Ratio:
@@ -79,8 +79,8 @@ def _member_classes(takes: list[bytes], n_members: int) -> tuple[list[int], list
 
 
 @dataclass(slots=True)
-class Effort:
-    """How many more candidates the search of one plan may look at: its time is bounded without a clock."""
+class StepBudget:
+    """How many more steps the search of one plan may take: its time is bounded without a clock."""
 
     left: int
 
@@ -95,7 +95,7 @@ class PlanState:
     load: list[int]
     count: list[int]
     limit: list[int]  # The largest lag that each member should have
-    effort: Effort  # How much more the search may do
+    budget: StepBudget  # The steps left
     # least, most: the counts allowed per member. None: counts are balanced and must stay as balanced as
     # they are.
     least: list[int] | None = None
@@ -112,7 +112,7 @@ class PlanState:
     def copy(self) -> PlanState:
         """An independent state; limits and counts allowed are shared."""
         lists = (self.owner[:], self.load[:], self.count[:])
-        return PlanState(self.group, *lists, self.limit, self.effort, self.least, self.most)
+        return PlanState(self.group, *lists, self.limit, self.budget, self.least, self.most)
 
     def slack(self, member: int) -> int:
         """How much lag the member can take until it is at its limit; negative: its excess."""
@@ -127,9 +127,9 @@ class PlanState:
         held = {self.group.topic_class[partition] for giver in givers for _, partition in self.holding[giver]}
         rows = [self.group.takes[number] for number in held]
         for excess, member in self.by_slack:
-            if excess >= 0 or self.effort.left <= 0:
+            if excess >= 0 or self.budget.left <= 0:
                 break
-            self.effort.left -= 1
+            self.budget.left -= 1
             for row in rows:
                 if row[member]:
                     yield member
@@ -146,7 +146,7 @@ class PlanState:
         self.by_slack = sorted(
             (load - most, member) for member, (load, most) in enumerate(zip(self.load, self.limit, strict=True))
         )
-        self.effort.left -= len(owner) // 2
+        self.budget.left -= len(owner) // 2
 
     def may_transfer(self, giver: int, taker: int) -> bool:
         """Whether counts allow one partition to pass without another in return.
