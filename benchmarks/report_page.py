@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.report.browser import Browser, pages
 
-from counterpoise.report import write_report
+from counterpoise.report.render import write_report
 
 TIMES = "(({ domInteractive, loadEventEnd }) => [domInteractive, loadEventEnd])(performance.getEntriesByType('navigation')[0])"
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"

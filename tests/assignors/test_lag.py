@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from counterpoise.assignors.lag import assign_by_lag
+from counterpoise.assignors.registry import assignor
 from counterpoise.errors import OptionError
 from counterpoise.model.assemble import subscriber_csr
 from counterpoise.model.problem import Problem
@@ -77,5 +78,5 @@ def test_counting_in_total_uses_what_other_topics_gave() -> None:
 
 
 def test_an_unknown_scope_is_refused() -> None:
-    with pytest.raises(OptionError, match="'topic' or 'total'"):
-        assign_by_lag(one_topic([1], 1), scope="group")
+    with pytest.raises(OptionError, match="'topic', 'total'"):
+        assignor("lag", scope="group")

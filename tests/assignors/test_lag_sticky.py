@@ -27,7 +27,7 @@ from counterpoise.solver.engine import Prepared, prepare
 from counterpoise.solver.lag import placement, search
 from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.placement import CountSlack, place
-from counterpoise.solver.lag.state import Effort, PlanState, lag_group
+from counterpoise.solver.lag.state import PlanState, StepBudget, lag_group
 from tests.strategies import problem_of, problems, random_problem, subscribers_of
 
 sticky = assignor("sticky")
@@ -475,18 +475,18 @@ def test_the_work_of_a_plan_of_5000_partitions_is_bounded_however_lags_changed(
     problem = group(subscriptions, n_topics, 5000 // n_topics, n_members, rng, lag=rng.lognormal(8, 0.5, 5000).astype(np.int64))
     owner = lag_sticky(problem, **options)
     later = problem.replace(previous_owner=owner, lag=rng.permutation(np.asarray(problem.lag)))
-    given: list[tuple[int, Effort]] = []
+    given: list[tuple[int, StepBudget]] = []
 
-    def counted(steps: int) -> Effort:
-        given.append((steps, Effort(steps)))
+    def counted(steps: int) -> StepBudget:
+        given.append((steps, StepBudget(steps)))
         return given[-1][1]
 
-    monkeypatch.setattr(search, "Effort", counted)
+    monkeypatch.setattr(search, "StepBudget", counted)
     profile = Profile()
     planned = profile.runcall(lag_sticky, later, **options)
     assert np.count_nonzero(planned != owner) < 500  # without steps left partitions stay where they are
-    assert 2_000 < sum(steps - effort.left for steps, effort in given) <= 50_000
-    assert all(effort.left > -12_000 for _, effort in given)  # a second round that was begun is planned to its end
+    assert 2_000 < sum(steps - budget.left for steps, budget in given) <= 50_000
+    assert all(budget.left > -12_000 for _, budget in given)  # a second round that was begun is planned to its end
     assert 10_000 < sum(entry.callcount for entry in profile.getstats()) <= 220_000
 
 
@@ -559,7 +559,7 @@ def test_a_slot_is_freed_along_an_augmenting_path() -> None:
     """One partition each: member 1 takes c and member 0 takes b; a finds its slot as c goes on to 2 and b to 1."""
     problem = problem_of([1, 1, 1], [[0], [0, 1], [1, 2]], 3, lag=[1, 2, 3])
     found = lag_group(problem, np.asarray(problem.lag))
-    state = PlanState(found, [UNOWNED] * 3, [0] * 3, [0] * 3, [9] * 3, Effort(100))
+    state = PlanState(found, [UNOWNED] * 3, [0] * 3, [0] * 3, [9] * 3, StepBudget(100))
     assert place(state, found.heaviest_first, CountSlack([1] * 3, [1] * 3, {}, found.subscribers))
     assert (state.owner, state.load, state.count) == ([0, 1, 2], [1, 2, 3], [1, 1, 1])
 
@@ -569,7 +569,7 @@ def test_topic_classes_are_searched_by_the_partition_that_they_were_given_last()
     subscribers = [[2, 3], [1], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2]]
     problem = problem_of([1, 2, 1, 2, 1], subscribers, 4, lag=[5, 6, 14, 28, 21, 15, 19])
     found = lag_group(problem, np.asarray(problem.lag))
-    state = PlanState(found, [UNOWNED] * 7, [0] * 4, [0] * 4, [10**6] * 4, Effort(100))
+    state = PlanState(found, [UNOWNED] * 7, [0] * 4, [0] * 4, [10**6] * 4, StepBudget(100))
     assert place(state, found.heaviest_first, CountSlack([2, 2, 2, 1], [2, 2, 2, 1], {}, found.subscribers))
     assert state.owner == [2, 1, 1, 0, 2, 3, 0]
 
@@ -586,7 +586,7 @@ def test_a_search_for_a_slot_looks_at_topic_classes_and_not_at_all_former_places
 
     slot = placement._free_slot
     monkeypatch.setattr(placement, "_free_slot", free_slot)
-    state = PlanState(found, [UNOWNED] * 80, [0] * 2, [0] * 2, [10**6] * 2, Effort(100))
+    state = PlanState(found, [UNOWNED] * 80, [0] * 2, [0] * 2, [10**6] * 2, StepBudget(100))
     assert place(state, found.heaviest_first, CountSlack([40] * 2, [40] * 2, {}, found.subscribers))
     assert state.owner == [0] * 40 + [1] * 40
     assert (len(sizes), max(sizes) <= 6) == (20, True)

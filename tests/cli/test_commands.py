@@ -255,6 +255,9 @@ def test_lead_answers_each_line_and_reports_the_bad_one() -> None:
     assert first == {"assignments": {"a": "0003000000010001740000000200000000000000" + "01ffffffff"}}
     assert second["error"].startswith("line 2: request: ")
     assert third["error"].startswith("line 3: strategy 'range' has no option 'members'")
+    unknown = run("lead", stdin=json.dumps(good) + "\n" + json.dumps(good | {"topics": {"u": 2}}))
+    assert (unknown.exit_code, unknown.stdout.count("\n")) == (0, 2)
+    assert unknown.stderr == "counterpoise: line 2: warning: members subscribe to topics that do not exist: t (1 member)\n"
     odd = run("lead", stdin=json.dumps(good | {"x\ny": 1}))
     assert odd.stderr == (
         "counterpoise: line 1: request: Object contains unknown field `x\\u000ay`; its fields are strategy, topics, members, "

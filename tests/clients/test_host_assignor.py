@@ -106,6 +106,12 @@ def test_only_a_leader_on_a_host_without_generations_hands_one_out(
     assert (kafka_python.StickyAssignor.hands_out_generation, aiokafka.StickyAssignor.hands_out_generation) == (False, True)
 
 
+def test_a_leader_logs_subscriptions_to_topics_that_its_client_does_not_know(caplog: pytest.LogCaptureFixture) -> None:
+    joining = [JoinMember("a", MemberSide("sticky", "kafka-python").subscription(["t", "ordres"], None))]
+    lead_group(group_to_lead("sticky", CLUSTER, joining, group="g", generation=8, patience_s=None), {}, lambda *_: None)
+    assert caplog.messages == ["sticky: topics that this leader does not know, so they are not assigned now: ordres"]
+
+
 @pytest.mark.parametrize("capacity", [0, -1, 2**31, 1.5, True, "2"])
 def test_a_capacity_that_is_none_is_refused(capacity: Any) -> None:
     with pytest.raises(OptionError, match="capacity: expected a whole number from 1 to 2147483647"):

@@ -125,7 +125,7 @@ def test_groups_beyond_the_dense_table_have_the_same_certificate(monkeypatch: py
         for plan in (optimum(problem), feasible_owner(problem, rng)):
             dense = certify(problem, plan)
             with monkeypatch.context() as limited:
-                limited.setattr(exchange_graph, "_DENSE_CELLS", 0)
+                limited.setattr(exchange_graph, "DENSE_CELLS", 0)
                 sparse = certify(problem, plan)
             assert sparse.violations == dense.violations
             for name in ("heaviest", "member_label", "topic_label"):

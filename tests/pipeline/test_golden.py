@@ -28,7 +28,7 @@ from counterpoise.pipeline.storage.files import join, list_files, read_bytes
 from counterpoise.pipeline.synthetic.capture import synthesize
 from counterpoise.pipeline.synthetic.fleet import Fleet
 from counterpoise.pipeline.tables.transaction import TableTransaction
-from counterpoise.report import write_report
+from counterpoise.report.render import write_report
 from tests.pipeline.conftest import Audited, data_frames
 from tests.pipeline.golden import differences, frozen, summed_up
 from tests.pipeline.ways import WAYS

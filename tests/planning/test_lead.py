@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
 from counterpoise import lead
-from counterpoise.errors import SnapshotError
+from counterpoise.errors import SnapshotError, SubscriptionWarning
 from counterpoise.model.problem import CONTESTED, Problem
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.joined import JoinMember, join_problem
@@ -38,6 +39,7 @@ def test_metadata_and_snapshots_give_the_same_problem(name: str) -> None:
         assert racks_of(joined.problem) == racks_of(group.problem()), case["id"]
         settled = group.settled
         assert (joined.unknown_topic, joined.vanished_partition) == (settled.unknown_topic, settled.vanished_partition)
+        assert list(joined.missing_topics.items()) == list(group.missing_topics.items()), case["id"]
 
 
 def test_on_the_wire_a_generation_below_none_is_none() -> None:
@@ -102,6 +104,18 @@ def test_unreadable_user_data_is_no_history_and_never_fatal() -> None:
     joined = join_problem({"t": Topic(2)}, [JoinMember("a", garbage)], "eager")
     assert joined.unreadable == ("a",)
     assert lead("sticky", {"t": 2}, {"a": garbage})
+
+
+def test_subscriptions_to_topics_that_the_leader_does_not_know_are_counted_and_warned_of() -> None:
+    asked = {"a": ("t", "ordres"), "b": ("ordres", "t"), "c": ("t", "ordres"), "d": ("t",), "e": ("u", "u")}
+    written = {member: encode_subscription(Subscription(topics, None, (), -1, None, 3)) for member, topics in asked.items()}
+    with pytest.warns(SubscriptionWarning, match=r"do not exist: ordres \(3 members\), u \(1 member\)") as caught:
+        assert decode_assignment(lead("sticky", {"t": 2}, written)["e"]).partitions == ()
+    assert caught[0].message.subscribers == {"ordres": 3, "u": 1}  # type: ignore[union-attr]
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lead("sticky", {"t": 2, "u": 1, "ordres": 1}, written)
 
 
 @pytest.mark.parametrize(

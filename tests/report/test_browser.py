@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from counterpoise.report import write_report
+from counterpoise.report.render import write_report
 from counterpoise.report.words import slug
 from tests.report import fleet
 from tests.report.browser import Browser, pages

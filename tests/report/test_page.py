@@ -21,12 +21,13 @@ from counterpoise.errors import CaptureError, MissingExtraError
 from counterpoise.extras import pip_install
 from counterpoise.pipeline.storage.files import read_bytes
 from counterpoise.pipeline.tables.transaction import TableTransaction
-from counterpoise.report import audit_output, sections, write_report
+from counterpoise.report import audit_output, sections
 from counterpoise.report.changes import change_words
 from counterpoise.report.detail import detail
 from counterpoise.report.group_table import group_rows
 from counterpoise.report.limits import Limits
 from counterpoise.report.picture import lane
+from counterpoise.report.render import write_report
 from counterpoise.report.ribbons import Axis
 from counterpoise.report.words import slug
 from tests.report import fleet

@@ -9,8 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from counterpoise.report import print_audit
-from counterpoise.report.terminal import print_changes
+from counterpoise.report.terminal import print_audit, print_changes
 from tests.report import fleet
 
 Rows = list[dict[str, Any]]

@@ -198,5 +198,5 @@ def no_tables() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for place in TABLES:
             stack.enter_context(mock.patch(f"counterpoise.{place}", 0))
-        stack.enter_context(mock.patch("counterpoise.laws.exchange_graph._DENSE_CELLS", 0))
+        stack.enter_context(mock.patch("counterpoise.laws.exchange_graph.DENSE_CELLS", 0))
         yield

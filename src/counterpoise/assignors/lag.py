@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from heapq import heapify, heapreplace
-from reprlib import repr as shorten
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -11,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.assignors.strategy import EAGER, Option, Strategy
-from counterpoise.errors import OptionError
 from counterpoise.model.arrays import ranges, ranks_in_runs
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem
 
@@ -40,8 +38,6 @@ def assign_by_lag(
     per round (a round gives every subscriber one partition); for few subscribers, or scope "total", a heap step per
     partition in Python, since each choice depends on the one before.
     """
-    if scope not in ("topic", "total"):
-        raise OptionError(f"strategy 'lag', option 'scope': {shorten(scope)} does not fit; expected 'topic' or 'total'")
     lag = np.zeros(problem.n_partitions, np.int64) if problem.lag is None else problem.lag
     by_lag = np.lexsort((-lag, problem.topic_of_partition()))
     owner = np.full(problem.n_partitions, UNOWNED, np.int32)

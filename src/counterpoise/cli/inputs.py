@@ -100,16 +100,9 @@ def _opened(path: str) -> AbstractContextManager[BinaryIO]:
 
 def need(what: str, extra: str, *modules: str) -> None:
     """Raise a `MissingExtraError` that names those of the modules that are not installed, and the extra that brings them."""
-    missing = [name.removeprefix("google.").replace("_", "-") for name in modules if not _installed(name)]
+    missing = [name.replace("_", "-") for name in modules if find_spec(name) is None]
     if missing:
         raise MissingExtraError(f"{what} needs {', '.join(missing)}: {pip_install(extra)}")
-
-
-def _installed(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # of "google.protobuf", if there is no google
-        return False
 
 
 def cluster_settings(bootstrap: str | None, config: Path | None) -> Settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Mapping
 
 import click
@@ -11,7 +12,7 @@ import click
 from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import TEXT, read_lines
 from counterpoise.cli.render import say
-from counterpoise.errors import CounterpoiseError
+from counterpoise.errors import CounterpoiseError, SubscriptionWarning
 from counterpoise.planning.lead import lead
 from counterpoise.snapshot.json_text import decoded, fitted, text_of
 from counterpoise.snapshot.parts import LeadLine
@@ -37,7 +38,12 @@ def command(requests: str, _json: bool) -> None:
     failed = False
     for number, line in read_lines(requests):
         try:
-            say(_answer(line))
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", SubscriptionWarning)
+                answer = _answer(line)
+            for warning in caught:
+                say(f"counterpoise: line {number}: warning: {warning.message}", err=True)
+            say(answer)
         except CounterpoiseError as error:
             failed = True
             say(json.dumps({"error": f"line {number}: {error}"}))

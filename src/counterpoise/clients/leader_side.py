@@ -12,7 +12,7 @@ from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.clients.member_side import WITHOUT_HISTORY
 from counterpoise.clients.own_fields import assignment_user_data, capacity_of
-from counterpoise.errors import WireError
+from counterpoise.errors import WireError, some
 from counterpoise.planning.lead import Lead, lead_plan
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.joined import JoinMember, unreadable_member
@@ -93,6 +93,8 @@ def lead_group(
     )
     for member in led.joined.unreadable if name not in WITHOUT_HISTORY else ():
         log.warning("%s: the history of member %s cannot be read; it counts as having none", name, member)
+    if missing := led.joined.missing_topics:
+        log.warning("%s: topics that this leader does not know, so they are not assigned now: %s", name, some(list(missing)))
     return replace(led, group=given.group, generation=given.generation, milliseconds=(time.perf_counter() - begin) * 1e3)
 
 

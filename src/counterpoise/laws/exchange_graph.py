@@ -14,12 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.model.arrays import ranges
-from counterpoise.model.problem import Int32, Int64, Problem
+from counterpoise.model.problem import DENSE_CELLS, Int32, Int64, Problem
 
 __all__ = ["Arcs", "Classes", "ExchangeGraph", "classes", "equal_slices", "exchange_graph"]
-
-_DENSE_CELLS = 50_000_000
-"""Largest members x topic classes table of bytes that is worth its memory (50 MB); beyond it pairs are sorted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +109,7 @@ def exchange_graph(
 
 def _marked(cells: int, low: Int64, high: Int64) -> tuple[Int64, npt.NDArray[np.integer]]:
     """Distinct keys, ascending, each with 2 if it occurs in `high`, else 1."""
-    if cells <= _DENSE_CELLS:
+    if cells <= DENSE_CELLS:
         table = np.zeros(cells, np.uint8)
         table[low] = 1
         table[high] = 2

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
+from counterpoise.assignors.strategy import Assignor
 from counterpoise.laws.balance import loads
 from counterpoise.laws.cooperative import added_and_revoked, withheld
 from counterpoise.laws.violation import Violation, Words
@@ -15,10 +15,8 @@ from counterpoise.model.withhold import after_round, withhold
 
 __all__ = ["balance_of", "idempotent", "pure", "same_target", "two_rounds"]
 
-_Assignor = Callable[[Problem], Int32]
 
-
-def pure(assign: _Assignor, problem: Problem) -> list[Violation]:
+def pure(assign: Assignor, problem: Problem) -> list[Violation]:
     """Law ``pure``: equal problems, planned again, get the same owners, int32[P]."""
     first: object = assign(problem)
     if not isinstance(first, np.ndarray):
@@ -34,14 +32,14 @@ def pure(assign: _Assignor, problem: Problem) -> list[Violation]:
     return []
 
 
-def idempotent(assign: _Assignor, problem: Problem) -> list[Violation]:
+def idempotent(assign: Assignor, problem: Problem) -> list[Violation]:
     """Law ``idempotent``: if all members own what the plan gave them, planning again changes nothing."""
     first = assign(problem)
     again = assign(after_round(problem, first))
     return [] if np.array_equal(first, again) else [_differ("idempotent", "planned again", problem, first, again)]
 
 
-def two_rounds(assign: _Assignor, problem: Problem) -> list[Violation]:
+def two_rounds(assign: Assignor, problem: Problem) -> list[Violation]:
     """Law ``two-rounds``: a cooperative rebalance ends with its second round.
 
     Round one assigns only partitions that no other member holds. The holders revoke the others, and the group plans again. Round
@@ -61,7 +59,7 @@ def two_rounds(assign: _Assignor, problem: Problem) -> list[Violation]:
     return found
 
 
-def same_target(assign: _Assignor, problem: Problem) -> list[Violation]:
+def same_target(assign: Assignor, problem: Problem) -> list[Violation]:
     """Law ``same-target``: the second round of a cooperative rebalance ends with the target of the first one.
 
     Exact strategies and `lag-sticky` obey it. A strategy of your own need not. If it keeps claims wherever it can,

@@ -23,10 +23,6 @@ class Runs:
         """One value per run, repeated for each of its entries."""
         return np.repeat(values, self.length)
 
-    def places(self, other: Int64) -> Int64:
-        """For runs that are copies of others, which start at `other`: the place each entry is copied from."""
-        return np.arange(self.total) + self.each(other - self.start)
-
     def sums(self, values: npt.NDArray[np.generic]) -> Int64:
         """The sum of each run; exact if it fits in int64."""
         return self._reduced(np.add, values)

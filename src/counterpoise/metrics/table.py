@@ -13,7 +13,7 @@ from counterpoise.laws.certificate import certify
 from counterpoise.laws.lag_bound import lag_floor
 from counterpoise.metrics.figures import Metrics, Query
 from counterpoise.metrics.runs import Runs, subscribed, topic_spreads
-from counterpoise.model.arrays import sums_by_code
+from counterpoise.model.arrays import ranges, ranks_in_runs, sums_by_code
 from counterpoise.model.problem import UNOWNED, Int32, Int64, Problem, keepers
 
 __all__ = ["OfPair", "OfPlan", "Table"]
@@ -67,7 +67,7 @@ class Table:
         self.pair_problem, self.pair_plan = np.array(list(pair_of), np.int64).reshape(-1, 2).T
         self.owner = np.concatenate(self.plans).astype(np.int64)
         self.partitions, self.members = Runs(self.size[self.of_plan]), Runs(self.n[self.of_plan])
-        self.of_group = self.partitions.places(Runs(self.size).start[self.of_plan])
+        self.of_group = ranges(Runs(self.size).start[self.of_plan], self.partitions.length)
         """For each partition of each plan its place among the partitions of all groups."""
 
     def rows(self) -> list[list[Metrics]]:
@@ -117,13 +117,13 @@ class Table:
     def _topic_spreads(self) -> Int64:
         """The largest spread of a topic, by plan."""
         topics = Runs(np.array([problem.n_topics for problem in self.groups]))
-        number = np.arange(topics.total) - topics.each(topics.start)
+        number = ranks_in_runs(topics.length)
         of_plan = Runs(topics.length[self.of_plan])
         topic = np.repeat(number, self.topic_size)[self.of_group] + self.partitions.each(of_plan.start)
         owner = np.concatenate(
             [keepers(one, self.groups[group]) for one, group in zip(self.plans, self.group_of_plan, strict=True)]
         )
-        spreads = topic_spreads(topic, owner, self.degree[of_plan.places(topics.start[self.of_plan])], int(self.n.max()))
+        spreads = topic_spreads(topic, owner, self.degree[ranges(topics.start[self.of_plan], of_plan.length)], int(self.n.max()))
         return of_plan.largest(spreads)
 
     def _of_lag(self) -> tuple[list[int | None], list[float | None], list[float | None]]:
@@ -168,7 +168,7 @@ class Table:
     def _variations(self, of_member: Int64) -> list[float]:
         """Standard deviation over mean, sqrt(n Σx² - (Σx)²) / Σx, over the members that could own something, by plan."""
         able = np.concatenate([subscribed(problem) for problem in self.groups])
-        able = able[self.members.places(Runs(self.n).start[self.of_plan])]
+        able = able[ranges(Runs(self.n).start[self.of_plan], self.members.length)]
         n, mine = self.members.sums(able), np.where(able, of_member, 0)
         total = self.members.sums(mine)
         if float(total.max(initial=0)) ** 2 * int(n.max(initial=0)) < _EXACT:
@@ -189,7 +189,7 @@ class Table:
         now = holder != UNOWNED
         problem, plan = self.pair_problem, self.pair_plan
         pairs = Runs(whole.length[problem])
-        at, owner = pairs.places(whole.start[problem]), self.owner[pairs.places(self.partitions.start[plan])]
+        at, owner = ranges(whole.start[problem], pairs.length), self.owner[ranges(self.partitions.start[plan], pairs.length)]
         mine = claims[at]
         kept = pairs.sums((mine == owner) & (owner >= 0))
         moved = pairs.sums((mine >= 0) & (owner >= 0)) - kept

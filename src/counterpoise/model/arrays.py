@@ -24,7 +24,6 @@ __all__ = [
     "Int64",
     "LockedArrays",
     "as_array",
-    "check_length",
     "codes",
     "locked",
     "python_scalar",
@@ -94,27 +93,18 @@ def codes(name: str, values: object, length: int) -> Int32:
     return read_only(name, given, np.int32, length)
 
 
-def starts(name: str, values: object) -> npt.NDArray[Any]:
-    """Slice bounds as int64: they start at 0 and never fall.
+def starts(name: str, values: object, length: int | None = None) -> npt.NDArray[Any]:
+    """Slice bounds as int64, of this length if one is given: they start at 0 and never fall.
 
     Raises `ProblemError` if they do otherwise; the message starts with `name`.
     """
     given = as_array(name, values)
     if given.ndim != 1 or not len(given):
         raise ProblemError(f"{name}: expected at least the leading 0, in a list")
-    array = read_only(name, given, np.int64, len(given))
+    array = read_only(name, given, np.int64, len(given) if length is None else length)
     if array[0] != 0 or (array[1:] < array[:-1]).any():
         raise ProblemError(f"{name}: must start at 0 and never fall")
     return array
-
-
-def check_length(name: str, array: npt.NDArray[Any], length: int) -> None:
-    """Check the length of an array.
-
-    Raises `ProblemError` if it has another one; the message starts with `name`.
-    """
-    if len(array) != length:
-        raise ProblemError(f"{name}: expected length {length}, got {len(array)}")
 
 
 def ranks_in_runs(run_length: Int64) -> Int64:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.errors import ProblemError
-from counterpoise.model.arrays import CONTESTED, UNOWNED, Int32, Int64, check_length, codes, locked, read_only, starts
+from counterpoise.model.arrays import CONTESTED, UNOWNED, Int32, Int64, codes, locked, read_only, starts
 from counterpoise.model.claims import holders
 
 DENSE_CELLS = 50_000_000
@@ -151,8 +152,7 @@ class Problem:
         put(self, "topic_start", starts("topic_start", topic_start))
         put(self, "n_topics", len(self.topic_start) - 1)
         put(self, "n_partitions", int(self.topic_start[-1]))
-        put(self, "subscriber_start", starts("subscriber_start", subscriber_start))
-        check_length("subscriber_start", self.subscriber_start, self.n_topics + 1)
+        put(self, "subscriber_start", starts("subscriber_start", subscriber_start, self.n_topics + 1))
         put(self, "subscriber", read_only("subscriber", subscriber, np.int32, int(self.subscriber_start[-1])))
         self._check_subscribers()
         if previous_owner is None:
@@ -181,10 +181,10 @@ class Problem:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Problem is read-only: {name} cannot be set")
 
-    def __reduce__(self) -> tuple[object, tuple[dict[str, object]]]:
-        return _rebuild, (self._fields(),)
+    def __reduce__(self) -> tuple[object, tuple[()]]:
+        return partial(Problem, **self._fields()), ()
 
-    def _fields(self) -> dict[str, object]:
+    def _fields(self) -> dict[str, Any]:
         """What the constructor takes, by name."""
         return {name: getattr(self, name) for name in self.__slots__ if name not in ("n_topics", "n_partitions")}
 
@@ -214,7 +214,7 @@ class Problem:
         fields = self._fields() | changes
         if "previous_owner" in changes and "holder" not in changes:
             fields.pop("holder")
-        return _rebuild(fields)
+        return Problem(**fields)
 
     def _claiming(self, previous_owner: object) -> Problem:
         """Other claims on the same arrays, which are not checked again."""
@@ -268,10 +268,6 @@ def _subscribes(topic: Int32, member: Int32, problem: Problem) -> npt.NDArray[np
     return np.asarray(keys[at] == wanted)
 
 
-def _rebuild(fields: dict[str, Any]) -> Problem:
-    return Problem(**fields)
-
-
 def _check_rising(name: str, values: Int32, start: Int64, what: str) -> None:
     first = np.zeros(len(values) + 1, np.bool_)
     first[start] = True
@@ -301,8 +297,7 @@ def check_problem(given: object) -> Problem:
 def _racks(racks: object, n_members: int, n_partitions: int) -> Racks:
     if not isinstance(racks, Racks):
         raise ProblemError(f"racks: expected a Racks, not {type(racks).__name__}")
-    start = starts("racks.replica_start", racks.replica_start)
-    check_length("racks.replica_start", start, n_partitions + 1)
+    start = starts("racks.replica_start", racks.replica_start, n_partitions + 1)
     of_member = read_only("racks.rack_of_member", racks.rack_of_member, np.int32, n_members)
     of_replica = read_only("racks.replica_rack", racks.replica_rack, np.int32, int(start[-1]))
     if len(of_replica) and int(of_replica.min()) < 0:

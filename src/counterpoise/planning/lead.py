@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from counterpoise.assignors.strategy import COOPERATIVE
-from counterpoise.errors import SnapshotError, some
+from counterpoise.errors import SnapshotError, SubscriptionWarning, some
 from counterpoise.planning.assign import planned, protocol_of
 from counterpoise.snapshot.checks import check_lag, checked, known_topics, refuse_sets
 from counterpoise.snapshot.frozen import FrozenDict, frozen
-from counterpoise.snapshot.joined import JoinedProblem, JoinMember, join_problem
-from counterpoise.snapshot.parts import JoinedPart, LeadRequest, Topic
+from counterpoise.snapshot.joined import JoinedProblem, join_problem
+from counterpoise.snapshot.parts import JoinMember, LeadRequest, Topic
 from counterpoise.snapshot.plan import Plan
 from counterpoise.wire.group_assignments import encode_assignments
 from counterpoise.wire.user_data import ProtocolKind
@@ -108,6 +109,11 @@ def lead(
     UnknownStrategyError, OptionError
         As for `assign`.
 
+    Warns
+    -----
+    SubscriptionWarning
+        Members subscribe to topics that `topics` lacks.
+
     Notes
     -----
     O(bytes + P) around the strategy's own cost; no step per topic or partition in Python.
@@ -124,6 +130,8 @@ def lead(
     if unknown:
         raise SnapshotError(f"capacity.{unknown[0]}: no such member; members are {some(sorted(each.id for each in joined))}")
     plan = lead_plan(strategy, known, joined, protocol=protocol, options=options, lag=given.lag, capacity=given.capacity)
+    if plan.joined.missing_topics:
+        warnings.warn(SubscriptionWarning(plan.joined.missing_topics), stacklevel=2)
     return dict(plan.assignments)
 
 
@@ -153,7 +161,7 @@ def lead_plan(
     return Lead(**vars(plan), joined=joined, assignments=frozen(assignments), known=FrozenDict(topics))
 
 
-def _bytes(member: JoinedPart) -> bytes:
+def _bytes(member: JoinMember) -> bytes:
     metadata = member.metadata
     if isinstance(metadata, str):
         try:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from counterpoise.pipeline.wording import SEVERITIES
 from counterpoise.report.history import Row
 from counterpoise.report.overview import first_groups, group_name, headline, period_of
 from counterpoise.report.words import accepted, count, number, paragraphs, percent, phrase, plural, visible
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.text import Text
 
 __all__ = ["print_audit", "print_changes"]
 
@@ -34,10 +35,8 @@ def print_audit(
     most: int | None = None,
 ) -> None:
     """Print the verdict, the actions, notes on data quality and the worst groups: at most 36 lines of 100 columns."""
-    from rich.padding import Padding
-
-    verdict = _plain(headline(summary, period_of(summary)).replace("\u00a0", " "), "bold")
-    fleet, worst = _plain(_fleet(summary), "dim"), _worst(summary, severities) if findings is None else []
+    verdict = Text(headline(summary, period_of(summary)).replace("\u00a0", " "), "bold")
+    fleet, worst = Text(_fleet(summary), "dim"), _worst(summary, severities) if findings is None else []
     console.print(verdict, fleet, sep="\n")
     actions, hidden = _chosen(summary["actions"], severities, most)
     taken = sum(len(console.render_lines(text)) for text in (verdict, fleet)) + len(worst) + _NOTES
@@ -47,7 +46,7 @@ def print_audit(
         groups = first_groups(summary, action, 5 if findings is None else 20)
         if findings is None:
             lines = [visible(action["saves"]), f"{visible(action['cost'])}; {groups}"][: 2 if at < with_cost else 1]
-            console.print(_plain("\n".join(f"     {line}" for line in lines)), no_wrap=True, overflow="ellipsis")
+            console.print(Text("\n".join(f"     {line}" for line in lines)), no_wrap=True, overflow="ellipsis")
             continue
         blocks = (f"{one['library']} ({first_groups(summary, one, 5)}):\n{one['lines']}" for one in action["config"])
         what = [("gain", action["saves"]), ("cost", action["cost"]), ("groups", groups)]
@@ -55,10 +54,10 @@ def print_audit(
     if not summary["actions"]:
         console.print(_nothing(summary))
     if summary["findings"]["accepted"]:
-        console.print(_plain(f"{plural(summary['findings']['accepted'], 'finding')} accepted in counterpoise.toml", "dim"))
+        console.print(Text(f"{plural(summary['findings']['accepted'], 'finding')} accepted in counterpoise.toml", "dim"))
     if summary["data_quality"]:
         notes = "; ".join(f"{plural(note['n_groups'], 'group')} {phrase(note['kind'])}" for note in summary["data_quality"])
-        console.print(_plain(f"data quality: {notes} (see the report)", "dim"), no_wrap=True, overflow="ellipsis")
+        console.print(Text(f"data quality: {notes} (see the report)", "dim"), no_wrap=True, overflow="ellipsis")
     for line in worst:
         console.print(line, no_wrap=True, overflow="ellipsis")
     listed, more = _chosen(findings or (), severities, most)
@@ -67,7 +66,7 @@ def print_audit(
         what = [("evidence", row["evidence"]), ("cost", row["cost"]), ("accepted", accepted(row)), ("owner", row["owner"])]
         console.print(Padding(_body(what, row["action"]), (0, 0, 1, 5)))
     if hidden or more:
-        console.print(_plain(f"left out: {plural(hidden, 'action')}, {plural(more, 'finding')} (--severity, --top)", "dim"))
+        console.print(Text(f"left out: {plural(hidden, 'action')}, {plural(more, 'finding')} (--severity, --top)", "dim"))
 
 
 def _worst(summary: dict[str, Any], severities: Collection[str]) -> list[Text]:
@@ -76,9 +75,9 @@ def _worst(summary: dict[str, Any], severities: Collection[str]) -> list[Text]:
     for row in summary["findings"]["top"]:
         if row["accepted_until"] is None and row["severity"] in severities:
             found.setdefault(group_name(summary, row), row)
-    lines = [_plain("worst groups" if found else "", "bold")]
+    lines = [Text("worst groups" if found else "", "bold")]
     for name, row in list(found.items())[:_WORST]:
-        line = _plain("     ")
+        line = Text("     ")
         line.append(row["severity"], style=_STYLES.get(row["severity"], "bold"))
         line.append(f"  {visible(name)}", style="bold cyan")
         lines.append(line.append(f"  {visible(row['title'])}"))
@@ -97,28 +96,22 @@ def print_changes(
 ) -> None:
     """Print how many findings are new and gone since the last audit, and the first ones of these severities."""
     words = ", ".join(f"{plural(len(rows), 'finding')} {name}" for name, rows in changes.items() if rows)
-    console.print(_plain(f"{words or 'no finding is new or gone'} since the last audit", "bold"))
+    console.print(Text(f"{words or 'no finding is new or gone'} since the last audit", "bold"))
     for sign, rows in zip("+-", changes.values(), strict=True):
         for row in _chosen(rows, severities, most)[0]:
             line = f"   {sign} {row['severity']}  {visible(row['group_id'])}  {visible(row['title'])}"
-            console.print(_plain(line), no_wrap=True, overflow="ellipsis")
+            console.print(Text(line), no_wrap=True, overflow="ellipsis")
 
 
 def _nothing(summary: dict[str, Any]) -> Text:
     """Why there are no actions."""
     if not summary["records"]["total"]:
-        return _plain("Nothing was recorded: there are no records, so nothing is known about any group.", "yellow")
+        return Text("Nothing was recorded: there are no records, so nothing is known about any group.", "yellow")
     if not summary["groups"]["total"]:
-        return _plain("Nothing found: these records hold no group, or none that was asked for (--group, --topic).", "yellow")
+        return Text("Nothing found: these records hold no group, or none that was asked for (--group, --topic).", "yellow")
     if summary["findings"]["total"]:
-        return _plain("No action is advised; see the findings.")
-    return _plain("Nothing to do: the groups are balanced, sticky and quiet.", "green")
-
-
-def _plain(text: str, style: str = "") -> Text:
-    from rich.text import Text
-
-    return Text(text, style=style)
+        return Text("No action is advised; see the findings.")
+    return Text("Nothing to do: the groups are balanced, sticky and quiet.", "green")
 
 
 def _fleet(summary: dict[str, Any]) -> str:
@@ -136,7 +129,7 @@ def _fleet(summary: dict[str, Any]) -> str:
 
 
 def _head(row: dict[str, Any], who: str) -> Text:
-    text = _plain(f"{row['rank']:>3}. ")
+    text = Text(f"{row['rank']:>3}. ")
     text.append(str(row["severity"]), style=_STYLES.get(row["severity"], "bold"))
     text.append("  ")
     text.append(visible(who), style="bold cyan")
@@ -145,18 +138,16 @@ def _head(row: dict[str, Any], who: str) -> Text:
 
 
 def _body(what: Iterable[tuple[str, str | None]], todo: str | None) -> RenderableType:
-    from rich.table import Table
-
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in what:
         if text:
-            table.add_row(_plain(name), _plain("\n".join(visible(line) for line in str(text).splitlines())))
-    action = _plain("")
+            table.add_row(Text(name), Text("\n".join(visible(line) for line in str(text).splitlines())))
+    action = Text("")
     for index, (kind, text) in enumerate(paragraphs(todo)):
         action.append("\n" if index else "")
         action.append("\n".join(visible(line) for line in text.splitlines()), style="green" if kind == "config" else "")
     if action.plain:
-        table.add_row(_plain("do"), action)
+        table.add_row(Text("do"), action)
     return table

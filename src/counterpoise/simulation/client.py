@@ -10,7 +10,7 @@ import numpy as np
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.assignors.strategy import EAGER
 from counterpoise.model.problem import Int64
-from counterpoise.simulation.dialects import Statement, dialect
+from counterpoise.simulation.dialects import DIALECTS, Statement
 from counterpoise.simulation.ledger import Ledger
 from counterpoise.simulation.scenario import MemberGroup, Timing
 from counterpoise.simulation.world import World, milliseconds
@@ -63,7 +63,7 @@ class Client:
         coordinator: GroupCoordinator,
     ) -> None:
         self.number, self.name, self.member_id, self.strategies = number, name, member_id, strategies
-        self.topics, self.capacity, self.dialect = tuple(group.topics), group.capacity, dialect(group.library)
+        self.topics, self.capacity, self.dialect = tuple(group.topics), group.capacity, DIALECTS[group.library]
         self.instance_id = name if group.static else None
         protocol = client_protocol(strategies)
         self.protocol = protocol if protocol in self.dialect.protocols else EAGER
@@ -96,17 +96,18 @@ class Client:
             self.topics, self.owned, self.generation, self.remembered, self.remembered_generation,
         )  # fmt: skip
 
-    def hear_in(self, since: int) -> int:
-        """Milliseconds until this member hears of what began at `since`: its next heartbeat, or when it is free again.
+    def hear_in(self) -> int:
+        """Milliseconds until this member hears of what begins now: its next heartbeat, or when it is free again.
 
         The first heartbeat after a join comes a whole interval later: a second round that begins at once waits for that long.
         """
+        now = self.world.now
         if self.coordinator.follows_up and self.protocol != EAGER and self.dialect.hears_at_once:
-            return max(since, self.busy_until) - self.world.now
-        at = self.phase + -(-(since - self.phase) // self.heartbeat) * self.heartbeat
-        if self._joined_at <= since < self._joined_at + self.heartbeat:
+            return max(self.busy_until - now, 0)
+        at = self.phase + -(-(now - self.phase) // self.heartbeat) * self.heartbeat
+        if self._joined_at <= now < self._joined_at + self.heartbeat:
             at = self._joined_at + self.heartbeat
-        return max(at, since, self.busy_until) - self.world.now
+        return max(at, now, self.busy_until) - now
 
     def on_rebalance(self, epoch: int) -> None:
         """A rebalance is under way: rejoin."""

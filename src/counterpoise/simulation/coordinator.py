@@ -159,7 +159,7 @@ class Coordinator:
         if entry is not None:
             entry.expires, entry.heard = -1, self.world.now
             if self.awaits(client):
-                self._notify(entry, self.world.now)
+                self._notify(entry)
 
     def _await(self, entry: _Registration, last: int) -> None:
         entry.expires = last + milliseconds(self.timing.session_timeout)
@@ -260,13 +260,13 @@ class Coordinator:
                 entry.joined = False
                 self.world.after(milliseconds(self.timing.round_trip), self._fail, entry.client, self.epoch)
             else:
-                self._notify(entry, self.world.now)
+                self._notify(entry)
         self.world.timer(milliseconds(self.timing.max_poll_interval), self._deadline, self.epoch)
 
-    def _notify(self, entry: _Registration, since: int) -> None:
+    def _notify(self, entry: _Registration) -> None:
         """The client hears of the rebalance: with a heartbeat, but not before the assignment that is on its way to it."""
         if entry.expires < 0 and entry.client.alive:
-            wait = max(entry.client.hear_in(since), entry.arrives - self.world.now)
+            wait = max(entry.client.hear_in(), entry.arrives - self.world.now)
             self.world.after(wait, entry.client.on_rebalance, self.epoch)
 
     def _fail(self, client: Client, epoch: int) -> None:

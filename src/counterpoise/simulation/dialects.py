@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
-from counterpoise.errors import ScenarioError
 from counterpoise.model.problem import Int64
 from counterpoise.planning.client_libraries import AIOKAFKA, COUNTERPOISE, JAVA, KAFKA_PYTHON, LIBRDKAFKA, behaviour
 
-__all__ = ["DIALECTS", "Dialect", "Statement", "dialect"]
+__all__ = ["DIALECTS", "Dialect", "Statement"]
 
 
 @dataclass(frozen=True)
@@ -92,13 +91,3 @@ DIALECTS = {
     )
 }
 """By name."""
-
-
-def dialect(name: str) -> Dialect:
-    """The dialect of the library called `name`.
-
-    Raises `ScenarioError` if there is none; the message lists what there is.
-    """
-    if name not in DIALECTS:
-        raise ScenarioError(f"{name!r} is unknown; there are: {', '.join(DIALECTS)}")
-    return DIALECTS[name]

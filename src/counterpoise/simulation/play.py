@@ -135,7 +135,7 @@ class Play:
 
     def _expelled(self, client: Client) -> None:
         """It learns this with its next heartbeat, or when it is free again."""
-        self.world.after(client.hear_in(self.world.now), self._come_back, client)
+        self.world.after(client.hear_in(), self._come_back, client)
 
     def _resume(self, client: Client, kicked: bool) -> None:
         """The application polls again."""

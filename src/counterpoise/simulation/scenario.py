@@ -11,7 +11,7 @@ from msgspec.structs import fields, replace
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.errors import CounterpoiseError, ScenarioError
 from counterpoise.model.problem import MOST_CAPACITY
-from counterpoise.simulation.dialects import dialect
+from counterpoise.simulation.dialects import DIALECTS
 
 __all__ = ["ACTIONS", "Event", "MemberGroup", "Scenario", "Timing", "faults"]
 
@@ -178,10 +178,8 @@ def _member_faults(group: MemberGroup, topics: set[str]) -> Iterator[str]:
             yield f"{field}: {value}; expected at least 1, at most {most}"
     yield from _time_faults("join_at", max(group.join_at, 0.0))  # below 0: an event lets it join
     yield from _time_faults("every", group.every)
-    try:
-        dialect(group.library)
-    except ScenarioError as error:
-        yield f"library: {error}"
+    if group.library not in DIALECTS:
+        yield f"library: {group.library!r} is unknown; there are: {', '.join(DIALECTS)}"
     yield from _strategy_faults(group.strategies)
     yield from _unknown_topics(group.topics, topics)
 

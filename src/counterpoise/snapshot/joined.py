@@ -5,6 +5,7 @@ A leader of a million partitions cannot afford a step per partition in Python.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,9 @@ from counterpoise.errors import SnapshotError, WireError
 from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.problem import Problem
 from counterpoise.snapshot.checks import check_ids
-from counterpoise.snapshot.group import Topic
+from counterpoise.snapshot.frozen import frozen
+from counterpoise.snapshot.parts import JoinMember, Topic
+from counterpoise.wire.consumer_protocol import decode_subscription
 from counterpoise.wire.join_metadata import decode_group
 from counterpoise.wire.primitives import java_order
 from counterpoise.wire.topic_lists import TopicIndex
@@ -23,15 +26,6 @@ from counterpoise.wire.user_data import ProtocolKind
 __all__ = ["JoinMember", "JoinedProblem", "join_problem", "unreadable_member"]
 
 _LONGEST_TOPIC = 249
-
-
-@dataclass(frozen=True)
-class JoinMember:
-    """One entry of a leader's JoinGroup response."""
-
-    id: str
-    metadata: bytes  # The member's ConsumerProtocolSubscription
-    instance_id: str | None = None  # ``group.instance.id`` of a static member
 
 
 def unreadable_member(member_id: str, error: WireError) -> SnapshotError:
@@ -50,6 +44,8 @@ class JoinedProblem:
     # unknown_topic, vanished_partition: Claims dropped because the topic, or the partition index, does not exist
     unknown_topic: int
     vanished_partition: int
+    # Topics that members subscribe to and the leader's metadata does not know, by name: how many members ask for each
+    missing_topics: Mapping[str, int]
 
     @property
     def member_ids(self) -> tuple[str, ...]:
@@ -99,4 +95,8 @@ def join_problem(
         rank=static_rank([member.id for member in ordered], [member.instance_id for member in ordered]),
     )
     unreadable = tuple(ordered[at].id for at in np.flatnonzero(read.unreadable).tolist())
-    return JoinedProblem(problem, ordered, index, unreadable, read.unknown_claims, int(len(exists) - np.count_nonzero(exists)))
+    wanting = (set(decode_subscription(ordered[at].metadata).topics) for at in read.missing.tolist())
+    asked = Counter(topic for each in wanting for topic in each - topics.keys())
+    missing = frozen({topic: asked[topic] for topic in java_order(asked)})
+    vanished = int(len(exists) - np.count_nonzero(exists))
+    return JoinedProblem(problem, ordered, index, unreadable, read.unknown_claims, vanished, missing)

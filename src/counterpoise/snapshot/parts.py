@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from counterpoise.model.problem import MOST_CAPACITY
 
-__all__ = ["Index", "JoinedPart", "Lags", "LeadLine", "LeadRequest", "Member", "Parts", "Topic", "Topics"]
+__all__ = ["Index", "JoinMember", "Lags", "LeadLine", "LeadRequest", "Member", "Parts", "Topic", "Topics"]
 
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Capacity = Annotated[int, Meta(ge=1, le=MOST_CAPACITY)]
@@ -67,19 +67,19 @@ class Parts(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     group: str | None = None
 
 
-class JoinedPart(msgspec.Struct, forbid_unknown_fields=True):
-    """A member as `lead` takes it: `metadata` is bytes or hex text."""
+class JoinMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of a leader's JoinGroup response."""
 
     id: str
-    metadata: Any
-    instance_id: str | None = None
+    metadata: Any  # The member's ConsumerProtocolSubscription in bytes; `lead` takes hex text too
+    instance_id: str | None = None  # ``group.instance.id`` of a static member
 
 
 class LeadRequest(msgspec.Struct):
     """What `lead` takes: the members that joined, with what their leader knows of topics, lags and capacities."""
 
     topics: Topics
-    members: list[JoinedPart]
+    members: list[JoinMember]
     lag: Lags | None
     capacity: dict[str, Capacity] | None
 

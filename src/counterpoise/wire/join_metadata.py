@@ -40,6 +40,7 @@ class JoinMetadata:
     rack: tuple[str | None, ...]
     unreadable: Bool  # bool[M]: the member's user data mattered and could not be read: no history
     unknown_claims: int  # Partitions claimed whose topic the index does not have
+    missing: Int64  # Members that subscribe to topics the index does not have, ascending
     # Members whose subscription cannot be read, ascending; they have no subscription and no claim
     errors: tuple[tuple[int, WireError], ...]
 
@@ -78,6 +79,7 @@ def decode_group(
         tuple(rack),
         unreadable,
         unknown_partitions,
+        np.unique(subscriber[~exists]),
         tuple((at, _error(metadata[at])) for at in np.flatnonzero(~fields.sound).tolist()),
     )
 

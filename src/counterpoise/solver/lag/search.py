@@ -24,11 +24,11 @@ from counterpoise.solver.lag.bound import lower_bound
 from counterpoise.solver.lag.counts import balanced_quotas, band_slack, raise_to_least, release_excess, remaining_slack
 from counterpoise.solver.lag.placement import CountSlack, place
 from counterpoise.solver.lag.repair import repair
-from counterpoise.solver.lag.state import StepBudget, LagGroup, PlanState, lag_group
+from counterpoise.solver.lag.state import LagGroup, PlanState, StepBudget, lag_group
 
 _STEPS, _LARGE, _MORE = 11_000, 6_000, 3
-"""The steps of a local search in a group of n partitions and members: `_STEPS` - n up to n = `_LARGE` (passes over all of them take
-time too), and `_MORE` for each further one. A step looks at one partition or member, in less than a microsecond.
+"""The steps of a local search in a group of n partitions and members: `_STEPS` - n up to n = `_LARGE` (passes over all of them
+take time too), and `_MORE` for each further one. A step looks at one partition or member, in less than a microsecond.
 """
 _FROM_CLAIMS = 4
 """The plan from the claims and its tests by second rounds share the steps of this many local searches."""

@@ -21,7 +21,7 @@ Ratio: TypeAlias = tuple[int, int]
 _MOST_CLASSES, _MOST_COLUMNS = 16, 64
 """With more member classes, or more topic classes, than this all members count as one class: small classes do not help."""
 
-__all__ = ["StepBudget", "Holding", "LagGroup", "PlanState", "Ratio", "lag_group", "ratio"]
+__all__ = ["Holding", "LagGroup", "PlanState", "Ratio", "StepBudget", "lag_group", "ratio"]
 
 
 def ratio(numerator: int, denominator: int) -> Ratio:
