@@ -241,15 +241,13 @@ class Engine:
                     strategies=tuple(self._job.strategies),
                     names=names,
                     ids_at_end=one.ends.ids_at_end(self._job.captures[name].files, self._scope.window[1]),
-                    reset=self._scope.reset,
+                    scope=self._scope,
                     watermark=watermarks.get(name, NEVER),
-                    headroom=self._scope.headroom,
                     gaps=self._job.captures[name].gaps,
                 ),
                 chunk_starts=frozenset(chunk_starts(self._flushes(name))),
                 end=last_times[name],
                 write_states=self._write_states,
-                policy=self._scope.policy,
             )
             for name, one in self.clusters.items()
         ]

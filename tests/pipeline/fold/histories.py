@@ -22,7 +22,7 @@ from counterpoise.pipeline.fold.saved_partitions import state_of_partitions
 from counterpoise.pipeline.history.fold_state import encode_state
 from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
-from counterpoise.pipeline.source.scope import Reset
+from counterpoise.pipeline.source.scope import AuditScope, Reset
 from counterpoise.pipeline.tables.keyed import KEYS
 
 __all__ = ["Commit", "Folded", "History", "Sample", "Step", "folded", "histories", "instants_of", "log_ends"]
@@ -272,7 +272,7 @@ def folded(
                 [one.time for one in known if one.time < next_] if any(isinstance(one, Sample) for one in events) else [next_ - 1]
             )
             settled = max([settled, *sampled])
-        spec = FoldSpec((), {}, history.ids_at_end, history.reset, settled if updates else NEVER)
+        spec = FoldSpec((), {}, history.ids_at_end, AuditScope(reset=history.reset), settled if updates else NEVER)
         ends = log_ends(known)
         if bucket is None or saved or updates:
             bucket = _Bucket(spec, ends, PlanCache(), state)

@@ -174,6 +174,19 @@ def test_samples_in_pieces_are_the_samples_of_the_whole(
         ends = EndsFile.load(str(tmp_path / "ends.json"))
 
 
+def test_samples_on_an_object_store_are_read_from_copies_and_added_to(s3: str, tmp_path: Path) -> None:
+    """A process keeps its last eight copies; one that somebody still has stays."""
+    whole = [samples(seed, range(6)) for seed in range(12)]
+    local = [added(EndsFile.empty(), [put(one, tmp_path / str(at))], None, tmp_path) for at, one in enumerate(whole)]
+    shared = [EndsFile.load(one.share(f"{s3}/work")) for one in local]
+    rows = [one.rows() for one in shared]
+    assert [one.tolist() for one in rows] == [one.rows().tolist() for one in local]
+    more = [put(samples(0, range(8)), tmp_path / "more")]
+    longer = EndsFile.load(added(shared[0], more, micros(5), tmp_path).share(f"{s3}/work"))
+    assert longer.file != shared[0].file
+    assert contents(mapped_log_ends(longer)) == contents(read_lives(more))
+
+
 def test_topics_that_are_all_made_anew_are_not_searched_for_in_all_logs(tmp_path: Path) -> None:
     def work(topics: int) -> int:
         rows = [

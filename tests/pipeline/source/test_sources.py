@@ -116,6 +116,14 @@ def test_one_flipped_bit_in_a_page_with_a_checksum_is_one_error_that_names_the_f
             NewSamples([str(sampled)])
 
 
+def test_a_damaged_file_of_a_data_frame_is_one_line(spark: SparkSession, tmp_path: Path, shop: Path) -> None:
+    file = Path(shutil.copy(shop / "consumer_offsets.parquet", tmp_path / "records.parquet"))
+    records = spark.read.parquet(str(file))
+    file.write_bytes(file.read_bytes()[:2000])
+    with pytest.raises(CaptureError, match=r"^[^\n]*cannot be read as Parquet; it is damaged or cut short, record it again$"):
+        audit(spark, records, tmp_path / "out")
+
+
 @pytest.mark.parametrize("column", ["key", "value", "partition", "offset", "timestamp"])
 def test_a_capture_is_written_with_checksums(tmp_path: Path, shop: Path, column: str) -> None:
     (tmp_path / "store").mkdir()

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -32,7 +31,6 @@ from counterpoise.pipeline.storage.files import (
     read_if_exists,
     write_bytes,
 )
-from counterpoise.pipeline.storage.local_copy import local_copy
 
 TABLE = pa.table({"n": list(range(1000))})
 
@@ -124,19 +122,6 @@ def test_a_rename_replaces_on_a_local_disk(tmp_path: Path) -> None:
     assert (read_bytes(str(tmp_path / "old")), exists(str(tmp_path / "new"))) == (b"new", False)
     move(str(tmp_path / "old"), str(tmp_path / "a" / "b"))
     assert list_files(str(tmp_path)) == [str(tmp_path / "a" / "b")]
-
-
-def test_a_file_can_be_mapped_into_memory_wherever_it_is(root: str) -> None:
-    write_bytes(join(root, "numbers.bin"), np.arange(1000).tobytes())
-    assert np.memmap(local_copy(join(root, "numbers.bin")).path, np.int64, "r").tolist() == list(range(1000))
-
-
-def test_a_copy_stays_as_long_as_somebody_has_it(root: str) -> None:
-    """A process keeps eight; a number of a closed one would soon be that of another file."""
-    for number in range(12):
-        write_bytes(join(root, f"{number}.bin"), bytes([number]))
-    copies = [local_copy(join(root, f"{number}.bin")) for number in range(12)]
-    assert [Path(copy.path).read_bytes() for copy in copies] == [bytes([number]) for number in range(12)]
 
 
 def test_names_of_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

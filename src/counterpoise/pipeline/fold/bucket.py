@@ -36,7 +36,7 @@ from counterpoise.pipeline.fold.strategy_figures import add_metrics
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from counterpoise.pipeline.history.plan_cache import PlanCache
 from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
-from counterpoise.pipeline.source.scope import Reset
+from counterpoise.pipeline.source.scope import AuditScope
 
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.table_rows import TableRows
@@ -53,10 +53,9 @@ class FoldSpec:
     strategies: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)  # Topic id -> name
     ids_at_end: Mapping[str, str] | None = None  # Topic -> its id at the end of the recording
-    reset: Reset | None = None  # As for `lag_rows`
+    scope: AuditScope = field(default_factory=AuditScope)  # Its reset policy, headroom and policy
     # Rows of lag up to this time, in microseconds, may be final (`positions.watermark_of`); `NEVER`: no record follows
     watermark: int = NEVER
-    headroom: float = 0.2  # Spare capacity that sizing asks for, as a share of the production: 0.2 is a fifth
     gaps: tuple[tuple[int, int, int], ...] = ()  # As `capture.folder.Missing.gaps`
 
 
@@ -142,7 +141,7 @@ class Bucket:
             if group.stops.known:
                 figures |= {**group.stops.figures, "committed_partitions": int(counted[code])}
         if code is not None:
-            figures |= sizing_columns(group.sizing, self.parts, code, figures.get("members_now"), self._spec.headroom)
+            figures |= sizing_columns(group.sizing, self.parts, code, figures.get("members_now"), self._spec.scope.headroom)
         if group.commits is not None:
             figures |= commit_columns(group.commits, gone=code not in with_commits)
         return figures | group.timeouts.figures
@@ -161,7 +160,7 @@ class Bucket:
         sizing = {name: group.sizing for name, group in self.groups.items()}
         for moment in times_of_slices(parts, ends, limit):
             found = [Samples.empty()]
-            for lag in lag_rows(parts, ends, spec.ids_at_end, spec.reset, moment):
+            for lag in lag_rows(parts, ends, spec.ids_at_end, spec.scope.reset, moment):
                 rows.add_lag(parts, lag.written)
                 keep_newest_lag(parts, lag.written)
                 found.append(lag.samples)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -22,8 +25,16 @@ from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import time_spans
-from counterpoise.pipeline.storage.files import absolute, is_local, join, read_bytes, upload, write_bytes
-from counterpoise.pipeline.storage.local_copy import LocalCopy, local_copy
+from counterpoise.pipeline.storage.files import (
+    absolute,
+    filesystem_of,
+    is_local,
+    join,
+    read_bytes,
+    storage_errors,
+    upload,
+    write_bytes,
+)
 
 __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 
@@ -51,7 +62,6 @@ class EndsFile:
     instants: Int64  # Times of samples, ascending
     conflicting: Int64  # Times at which a log has several samples with different ends, one entry per log; the largest end counts
     upload_to: str = field(default="", kw_only=True)  # Where `share` uploads the file of samples; empty: beside the index
-    copy: LocalCopy | None = field(default=None, kw_only=True)  # What `file` names, if the samples are on an object store
 
     @classmethod
     def empty(cls) -> EndsFile:
@@ -59,11 +69,12 @@ class EndsFile:
         nothing = np.zeros(0, np.int64)
         return cls("", (), *[nothing] * len(_ARRAYS))
 
-    def rows(self) -> Int64:
-        """The rows of the file, mapped into memory."""
+    def rows(self, mode: Literal["r", "r+"] = "r") -> Int64:
+        """The rows of the file, mapped into memory; of a file on an object store, those of a local copy."""
         if not self.file:
             return np.zeros((1, _WIDTH), np.int64)
-        return np.asarray(np.memmap(self.file, np.int64, "r")).reshape(-1, _WIDTH)
+        rows = np.memmap(self.file, np.int64, mode) if is_local(self.file) else _copied(self.file)
+        return np.asarray(rows).reshape(-1, _WIDTH)
 
     def up_to(self, moment: int) -> EndsFile:
         """The index without samples after a time."""
@@ -107,8 +118,7 @@ class EndsFile:
         name, shared = f"ends-{uuid4().hex}", self
         if self.file and not is_local(folder):
             shared = replace(self, file=self.upload_to or join(folder, f"{name}.bin"))
-            with Path(self.file).open("rb") as samples:
-                upload(shared.file, samples)
+            upload(shared.file, pa.BufferReader(pa.py_buffer(self.rows())))
         place = join(folder, f"{name}.json")
         shared.save(place)
         return place
@@ -118,10 +128,21 @@ class EndsFile:
         """Read an index; the samples are in `file` if it is given."""
         about = json.loads(read_bytes(place))
         file = file or about["file"]
-        copy = local_copy(file) if file and not is_local(file) else None
-        file = copy.path if copy is not None else file and absolute(file)
         logs = tuple((topic, partition) for topic, partition in about["logs"])
-        return cls(file, logs, *(np.array(about[name], np.int64) for name in _ARRAYS), copy=copy)
+        return cls(file and absolute(file), logs, *(np.array(about[name], np.int64) for name in _ARRAYS))
+
+
+@lru_cache(maxsize=8)
+def _copied(uri: str) -> Int64:
+    """The content of a file on an object store, in an unnamed local file that is mapped into memory.
+
+    A process keeps its last copies, so the file must not change.
+    """
+    store, path = filesystem_of(uri)
+    with storage_errors(uri), store.open_input_stream(path) as content, TemporaryFile() as scratch:
+        shutil.copyfileobj(content, scratch, 1 << 20)
+        scratch.flush()
+        return np.memmap(scratch, np.int64, "r+")
 
 
 def samples_of(
@@ -174,7 +195,7 @@ class _SampleWriter:
             now = _larger_file(now, grown, Path(new_file), new.oldest)
         self._now, self._base, self._count = now, now.count, now.count.copy()
         self._mixed: set[int] = set()
-        self._rows: Any = np.memmap(now.file, np.int64, "r+").reshape(-1, _WIDTH) if now.file else now.rows()
+        self._rows: Any = now.rows("r+")
 
     def add(self, table: pa.Table) -> None:
         """Add rows of ``topic, partition, log_start, log_end, us``."""

@@ -1,5 +1,7 @@
 """The differences between each sample and the one before of the same partition, for all samples of a slice at once.
 
+They tell the activity of owners, too: a member that reduces its lag on some partitions has not stopped on its others.
+
 Each partition has a clock that stands still while its samples are missing, because what happened then is not known. Times are on
 that clock.
 """
@@ -7,21 +9,29 @@ that clock.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Float, first_of_runs
-from counterpoise.pipeline.fold.health_owners import Owners
-from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Matrix, Points, Seen, Trio
-from counterpoise.pipeline.fold.health_thresholds import MANY, WAITING
+from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at, last_of_runs
+from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Busy, Matrix, Points, Seen, Trio
+from counterpoise.pipeline.fold.health_thresholds import HOUR, MANY, RECORDS, SEVERAL, WAITING
+from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.log_ends import time_without_samples, usual_interval
+from counterpoise.pipeline.fold.partitions import PartitionStates
+from counterpoise.pipeline.scan.aggregation import NEVER
 
-if TYPE_CHECKING:
-    from counterpoise.pipeline.fold.lag import Samples
+__all__ = ["Delta", "Owners", "deltas_of", "gone_at", "owners_at"]
 
-__all__ = ["Delta", "deltas_of", "gone_at"]
+
+@dataclass(frozen=True)
+class Owners(Columns):
+    """What is known of a partition's group and owner at a sample."""
+
+    managed: Bool  # The group has had a member with partitions
+    busy_at: Int64  # The last sample at which the owner was busy on some partition, in microseconds; -NEVER: none
+    catches_up: Bool  # The records that waited there became fewer
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,26 @@ class Delta(Matrix):
     catches_up: Float  # The owner catches up where it is busy
     moved: Float  # Records by which the start of the log rose since the sample before
     passed_over: Float  # A commit since the sample before is below the start of the log at that sample
+
+
+def owners_at(parts: PartitionStates, was: Seen, rows: Samples) -> Owners:
+    """The owners at samples, which are sorted by key and time; updates `parts.busy`. O(n log n)."""
+    group, owned = parts.keys.group[rows.key], rows.owner >= 0
+    first = first_of_runs(rows.key)
+    before = np.where(first, was.committed[rows.key], np.roll(rows.committed, 1))
+    ended = np.where(first, was.end[rows.key], np.roll(rows.end, 1))
+    gained = np.where(before >= 0, rows.committed - before, 0)
+    fewer = gained > rows.end - ended
+    new = np.flatnonzero(owned & (gained > 0) & (rows.lag >= np.maximum(SEVERAL * gained, RECORDS)))
+    marks = Busy.joined([parts.busy, Busy(group[new], rows.owner[new], rows.time[new], fewer[new])])
+    marks = marks.take(np.lexsort((marks.fewer, marks.at, marks.member, marks.group)))
+    newest = marks.take(np.flatnonzero(last_of_runs(marks.group, marks.member)))
+    parts.busy = newest.take(np.flatnonzero(newest.at > rows.time.max(initial=0) - HOUR))
+    wide = len(parts.names.members) + 1
+    known, asked = marks.group * wide + marks.member, group * wide + rows.owner
+    at = last_at(marks.at, np.searchsorted(known, asked, "left"), np.searchsorted(known, asked, "right"), rows.time)
+    busy_at = np.where(at >= 0, np.append(marks.at, -NEVER)[at], -NEVER)
+    return Owners(parts.owned_since[group] <= rows.time, busy_at, (at >= 0) & np.append(marks.fewer, False)[at])
 
 
 def gone_at(seen: Float, intervals: Float, instants: Int64) -> Float:

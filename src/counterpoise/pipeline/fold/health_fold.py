@@ -15,9 +15,8 @@ from counterpoise.model.arrays import ranks_in_runs
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Float, first_of_runs, last_of_runs, run_starts
 from counterpoise.pipeline.fold.health import next_health
-from counterpoise.pipeline.fold.health_deltas import Delta, deltas_of, gone_at
+from counterpoise.pipeline.fold.health_deltas import Delta, deltas_of, gone_at, owners_at
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, member_rows
-from counterpoise.pipeline.fold.health_owners import owners_at
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
 from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, WALL, Seen, Shown
 from counterpoise.pipeline.fold.health_thresholds import PURGED_BY_STREAMS, WAITING

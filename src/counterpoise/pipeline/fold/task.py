@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.log_ends import mapped_log_ends
@@ -41,7 +40,6 @@ class ClusterFold:
     chunk_starts: frozenset[int] = frozenset()  # Times of blocks at which a new chunk may begin (`offset_spans.chunk_starts`)
     end: int = 0  # The time of its last record, in microseconds
     write_states: bool = False  # Whether states are written for the next update. If not, all rows are final.
-    policy: Policy = NO_POLICY  # Accepted findings, and owners of groups
 
 
 def fold(blocks: Iterable[Block], clusters: Sequence[ClusterFold]) -> Iterator[str]:
@@ -62,7 +60,7 @@ class _Task(ExitStack):
         super().__init__()
         self._cluster, self._plans = cluster, plans
         self._ends = mapped_log_ends(EndsFile.load(cluster.ends))
-        self._rows = self.enter_context(TableRows(cluster.task, cluster.end, cluster.policy))
+        self._rows = self.enter_context(TableRows(cluster.task, cluster.end, cluster.spec.scope.policy))
         self._states = self.enter_context(FileWriter(cluster.task.files.state_file("states"), STATES))
         self._kinds: Counter[tuple[str, str, int]] = Counter()
         self._strategies: list[StrategyFigures] = []

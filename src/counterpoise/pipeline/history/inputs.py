@@ -144,9 +144,9 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
             sizes[topic] = max(sizes.get(topic, 0), top)
     subscribed = {topic for member in members for topic in member["topics"]}
     topics = java_order(topic for topic in sizes if topic in subscribed)
-    if len(ids) != len(members) or sum(sizes[topic] for topic in topics) > MOST_PARTITIONS:
-        what = "two members have the same id" if len(ids) != len(members) else f"more than {MOST_PARTITIONS} partitions"
-        raise SnapshotError(f"group {row['group_id']!r}, generation {row['generation']}: {what}; the record is damaged")
+    if sum(sizes[topic] for topic in topics) > MOST_PARTITIONS:
+        where = f"group {row['group_id']!r}, generation {row['generation']}"
+        raise SnapshotError(f"{where}: more than {MOST_PARTITIONS} partitions; the record is damaged")
     ordered = [by_id[name] for name in ids]
     start: Int64 = np.array([0, *accumulate(sizes[topic] for topic in topics)], np.int64)
     flat = _flat(topics, start, recorded)

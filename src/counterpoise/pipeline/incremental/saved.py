@@ -77,8 +77,7 @@ class SavedState:
                 was = _words(self.options.get(name))
                 raise OptionError(f"--since last: {name} was {was} and is now {_words(value)}; give the same; {START_AGAIN}")
         for name, identity in identities.items():
-            known = self.clusters[name].identity
-            if any(known.get(key) != value for key, value in identity.items()) or known.keys() != identity.keys():
+            if self.clusters[name].identity != identity:
                 raise CaptureError(f"--since last: the capture of cluster {name} is not the one of the last audit; {START_AGAIN}")
 
 
