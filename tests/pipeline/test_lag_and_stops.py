@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.model import lag as model_lag
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.ends_file import samples_of as laid_out
 from counterpoise.pipeline.fold.group_figures import StopFigures, add_stops
@@ -25,7 +26,7 @@ from counterpoise.pipeline.fold.log_ends import mapped_log_ends
 from counterpoise.pipeline.fold.ownership import NewSteps
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops, find_stops
-from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
+from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS
 from counterpoise.pipeline.source.capture import CaptureFiles
 from tests.pipeline.conftest import Audited
 from tests.pipeline.rows import START

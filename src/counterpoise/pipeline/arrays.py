@@ -13,11 +13,14 @@ import numpy.typing as npt
 from counterpoise.model.problem import Int64
 
 __all__ = [
-    "Bool", "Columns", "Float", "first_of_runs", "last_at", "last_of_runs", "pick", "run_starts", "runs", "slices", "widened",
+    "NEVER", "Bool", "Columns", "Float", "first_of_runs", "last_at", "last_of_runs", "pick", "run_starts", "runs", "slices",
+    "widened",
 ]  # fmt: skip
 
 Bool = npt.NDArray[np.bool_]
 Float = npt.NDArray[np.float64]
+NEVER = np.iinfo(np.int64).max
+"""The largest int64. As an earliest time: there is none. `-NEVER` as a latest time: there is none."""
 _KINDS = {"Int64": np.int64, "Int32": np.int32, "Bool": np.bool_, "Float": np.float64}
 
 

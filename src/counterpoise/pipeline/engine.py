@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.findings.ranking import rank_all
 from counterpoise.pipeline.fold.bucket import FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.task import ClusterFold
 from counterpoise.pipeline.incremental.saved import ClusterState
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.offset_spans import Flush, chunk_starts, overlapping
 from counterpoise.pipeline.scan.read import InputSplit, plan_splits, splits_before
@@ -47,7 +47,6 @@ _SMALL_BATCHES = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
 """For blocks, which may have some megabytes each."""
 _FOLD_BYTES = 8 << 20
 """Bytes of blocks per fold task."""
-Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,9 @@ class Engine:
         numbered = zip(clusters, accumulate(buckets, initial=0), buckets, strict=False)
         self.tasks = {name: ClusterTask(name, self._files, first, n, job.salt) for name, first, n in numbered}
         self.groups: dict[str, dict[str, bool]] = {}  # cluster name -> `ClusterState.groups` after `scan`
-        self.scanned: list[Manifest] = []
-        self.folded: list[Manifest] = []
-        self.ranked: Manifest = {}  # the result of `rank_all`
+        self.scanned: list[dict[str, Any]] = []
+        self.folded: list[dict[str, Any]] = []
+        self.ranked: dict[str, Any] = {}  # the result of `rank_all`
         self._blocks: DataFrame | None = None
 
     def scan(self) -> None:

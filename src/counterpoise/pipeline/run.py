@@ -14,11 +14,11 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.engine import ClusterInput, Engine, Job
 from counterpoise.pipeline.fold.ends_file import samples_of
 from counterpoise.pipeline.incremental.since_last import Update
 from counterpoise.pipeline.records.place import moment_of
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.source.capture import Capture
 from counterpoise.pipeline.storage.files import delete, is_local, list_files, parquet_footers

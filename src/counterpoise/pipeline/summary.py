@@ -21,10 +21,10 @@ MOST_FINDINGS = 200
 MOST_GROUPS = 20
 """Maximal number of groups of an action in the summary; the table has all."""
 
-Manifest: TypeAlias = Mapping[str, Any]
+TaskManifest: TypeAlias = Mapping[str, Any]
 
 
-def count_records(scanned: Iterable[Manifest], folded: Sequence[Manifest]) -> tuple[dict[str, Any], int]:
+def count_records(scanned: Iterable[TaskManifest], folded: Sequence[TaskManifest]) -> tuple[dict[str, Any], int]:
     """``from, to, sampled_from, sampled_to, records`` of the summary, by the manifests of tasks.
 
     And the number of commits that look transactional.
@@ -65,7 +65,7 @@ def sum_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, A
     return sums
 
 
-def summarize(counted: Mapping[str, Any], folded: Sequence[Manifest], found: Mapping[str, Any]) -> dict[str, Any]:
+def summarize(counted: Mapping[str, Any], folded: Sequence[TaskManifest], found: Mapping[str, Any]) -> dict[str, Any]:
     """The summary without source, tables and notes; `counted` as by `count_records`, `found` as by `rank_all`."""
     groups = [row for one in folded for row in one["groups"]]
     return {
@@ -99,7 +99,7 @@ def data_notes(records: int, transactional: int, aborted_known: bool, disagreein
         yield f"{transactional:,} {words}" if aborted_known else f"{transactional:,} {words}; {ended}"
 
 
-def lag_note(folded: Sequence[Manifest]) -> list[str]:
+def lag_note(folded: Sequence[TaskManifest]) -> list[str]:
     """One sentence on unknown lag in replays, or none; `folded` are manifests of fold tasks."""
     sums: Counter[str] = Counter()
     for one in folded:
@@ -190,7 +190,7 @@ def iso(moment: datetime | None) -> str | None:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _strategies(folded: Iterable[Manifest]) -> list[dict[str, Any]]:
+def _strategies(folded: Iterable[TaskManifest]) -> list[dict[str, Any]]:
     """Sums by strategy and mode; the stopped seconds are those of groups for which they are known, null without any."""
     runs: dict[tuple[str, str], list[Any]] = {}
     stopped = Counter[tuple[str, str]]()

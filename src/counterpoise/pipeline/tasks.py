@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.fold.task import ClusterFold, fold
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import groups_of_topics
-from counterpoise.pipeline.scan.read import RAW_SCHEMA, InputSplit, newest_of_keys, plain, raw_batches
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, InputSplit, newest_of_keys, raw_batches, without_dictionaries
 from counterpoise.pipeline.scan.scan import ScanSpec, scan
 from counterpoise.pipeline.shuffle.blocks import STATE, Block, block_batch, blocks_in
 from counterpoise.pipeline.source.parquet_rows import utc_micros
@@ -71,7 +71,7 @@ def _records(splits: Sequence[InputSplit] | None, batches: Iterable[pa.RecordBat
 
 def read_splits(splits: Sequence[InputSplit], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The raw records of splits as rows for Spark."""
-    yield from map(plain, _records(splits, batches))
+    yield from map(without_dictionaries, _records(splits, batches))
 
 
 def read_states(files: Sequence[tuple[str, int]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

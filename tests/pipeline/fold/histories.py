@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.group_state import GroupState, _queued
 from counterpoise.pipeline.fold.health_rows import HealthRows
@@ -21,7 +22,7 @@ from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.saved_partitions import state_of_partitions
 from counterpoise.pipeline.history.fold_state import encode_state
 from counterpoise.pipeline.history.plan_cache import PlanCache
-from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER, Aggregates, aggregated
+from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, Aggregates, aggregated
 from counterpoise.pipeline.source.scope import AuditScope, Reset
 from counterpoise.pipeline.tables.keyed import KEYS
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.fold.group_state import GroupState
 from counterpoise.pipeline.fold.task import _Chunks
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.shuffle.blocks import STATE, Block
 from counterpoise.pipeline.source.capture import CaptureFiles
 from tests.pipeline.conftest import SHOP

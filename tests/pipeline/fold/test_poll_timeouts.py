@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
-from counterpoise.pipeline.scan.aggregation import NEVER
 
 SECOND = 1_000_000
 

@@ -8,9 +8,9 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from counterpoise.pipeline.arrays import last_at
+from counterpoise.pipeline.arrays import NEVER, last_at
 from counterpoise.pipeline.scan import aggregation
-from counterpoise.pipeline.scan.aggregation import NEVER, AggregateBuffer, Aggregates, aggregated
+from counterpoise.pipeline.scan.aggregation import AggregateBuffer, Aggregates, aggregated
 
 Commit = tuple[int, int, int, int, bool]
 """Key, time, log offset, committed offset, deletion."""

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.scan import key_dictionary
 from counterpoise.pipeline.scan import scan as scan_module
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.scan.scan import ScanSpec, scan

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterpoise.pipeline.scan import read
-from counterpoise.pipeline.scan.read import RAW_SCHEMA, newest_of_keys, plain, plan_splits, raw_batches, rows_from
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, newest_of_keys, plan_splits, raw_batches, rows_from, without_dictionaries
 from counterpoise.pipeline.source.capture import read_capture
 from counterpoise.pipeline.tables.paths import day_folder
 
@@ -50,7 +50,7 @@ def test_records_of_other_types_are_read_as_the_same_records(shop: Path, tmp_pat
         pq.write_table(other_columns(rows, way), folder / "part-0.bin", use_deprecated_int96_timestamps=way == "int96")
     local = read_capture(folder.parent).files
     found = [batch for split in plan_splits({"c": local.records}, 1, {})[0]["c"] for batch in raw_batches(split)]
-    table = pa.Table.from_batches([plain(batch) for batch in found])
+    table = pa.Table.from_batches([without_dictionaries(batch) for batch in found])
     order = [("partition", "ascending"), ("offset", "ascending")]
     assert table.sort_by(order).equals(rows.sort_by(order))
 

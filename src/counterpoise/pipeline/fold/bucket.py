@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.fold import changes
 from counterpoise.pipeline.fold.group_figures import (
     add_stops,
@@ -35,7 +36,7 @@ from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import add_metrics
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from counterpoise.pipeline.history.plan_cache import PlanCache
-from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
+from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS
 from counterpoise.pipeline.source.scope import AuditScope
 
 if TYPE_CHECKING:

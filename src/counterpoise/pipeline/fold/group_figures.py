@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import run_starts, runs
+from counterpoise.pipeline.arrays import NEVER, run_starts, runs
 from counterpoise.pipeline.fold.lag import QUALITIES
 from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
 from counterpoise.pipeline.fold.stops import Stops
-from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = [
     "CommitFigures",

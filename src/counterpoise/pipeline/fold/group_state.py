@@ -10,6 +10,7 @@ from dataclasses import astuple
 from functools import partial
 from typing import Any
 
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.fold.changes import Changes
 from counterpoise.pipeline.fold.group_figures import CommitFigures, StopFigures
 from counterpoise.pipeline.fold.poll_timeouts import PollTimeouts
@@ -22,7 +23,6 @@ from counterpoise.pipeline.history.replay_fold import EPOCH_TYPE, STEP_COLUMNS, 
 from counterpoise.pipeline.history.step_figures import StepFigures
 from counterpoise.pipeline.history.steps import StepsFold
 from counterpoise.pipeline.records.place import micros
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.planning.client_libraries import PYTHON, UNKNOWN
 

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at, last_of_runs
+from counterpoise.pipeline.arrays import NEVER, Bool, Columns, Float, first_of_runs, last_at, last_of_runs
 from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Busy, Matrix, Points, Seen, Trio
 from counterpoise.pipeline.fold.health_thresholds import HOUR, MANY, RECORDS, SEVERAL, WAITING
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.log_ends import time_without_samples, usual_interval
 from counterpoise.pipeline.fold.partitions import PartitionStates
-from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["Delta", "Owners", "deltas_of", "gone_at", "owners_at"]
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Columns, run_starts, runs
+from counterpoise.pipeline.arrays import NEVER, Columns, run_starts, runs
 from counterpoise.pipeline.fold.health_rows import GROUP, MEMBER, HealthRows
 from counterpoise.pipeline.fold.health_state import STATES, MemberHealth
-from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["Events", "Waiting", "apply_events", "lag_of", "member_rows"]
 

@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from counterpoise.model.arrays import ranges
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, last_at, pick, slices
+from counterpoise.pipeline.arrays import NEVER, Bool, Columns, last_at, pick, slices
 from counterpoise.pipeline.fold.health_rows import named
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.pipeline.source.scope import Reset
 

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns
-from counterpoise.pipeline.scan.aggregation import NEVER
+from counterpoise.pipeline.arrays import NEVER, Bool, Columns
 
 __all__ = ["FOLLOWING", "Names", "NewSteps", "OwnerSpans", "Steps"]
 

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, last_at, run_starts, widened
+from counterpoise.pipeline.arrays import NEVER, Bool, Columns, Float, first_of_runs, last_at, run_starts, widened
 from counterpoise.pipeline.fold.health_state import Busy, MemberHealth, unknown
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import FOLLOWING, Names, NewSteps, OwnerSpans, Steps
-from counterpoise.pipeline.scan.aggregation import NEVER, Aggregates, aggregated, aggregates_of
+from counterpoise.pipeline.scan.aggregation import Aggregates, aggregated, aggregates_of
 
 __all__ = ["Keys", "PartitionStates", "newest_commits"]
 

@@ -18,13 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.pipeline.arrays import run_starts
+from counterpoise.pipeline.arrays import NEVER, run_starts
 from counterpoise.pipeline.fold.ownership import FOLLOWING
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.fold.stops import Stops
 from counterpoise.pipeline.history.fold_state import restored
 from counterpoise.pipeline.history.replay_fold import ENDED, EPOCH_TYPE
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.planning.client_libraries import COUNTERPOISE, JAVA, KAFKA_PYTHON, LIBRDKAFKA, STREAMS
 
 __all__ = ["PollTimeouts", "add_last_commits"]

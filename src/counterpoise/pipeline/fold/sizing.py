@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, last_of_runs, run_starts, runs
+from counterpoise.pipeline.arrays import NEVER, Bool, Columns, last_of_runs, run_starts, runs
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
-from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["Sizing", "add_samples", "fullest", "least_members", "sizing_columns"]
 

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import Bool, Columns, Float, first_of_runs, pick
+from counterpoise.pipeline.arrays import NEVER, Bool, Columns, Float, first_of_runs, pick
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates
-from counterpoise.pipeline.scan.aggregation import NEVER
 
 __all__ = ["Stops", "find_stops"]
 

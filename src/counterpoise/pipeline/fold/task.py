@@ -12,13 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.fold.bucket import Bucket, Chunk, FoldSpec
 from counterpoise.pipeline.fold.ends_file import EndsFile
 from counterpoise.pipeline.fold.log_ends import mapped_log_ends
 from counterpoise.pipeline.fold.strategy_figures import StrategyFigures, totals
 from counterpoise.pipeline.fold.table_rows import TableRows
 from counterpoise.pipeline.history.plan_cache import PlanCache
-from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS, NEVER
+from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS
 from counterpoise.pipeline.scan.read import RAW_SCHEMA
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, STATE, Block, ClusterTask, read_stream
 from counterpoise.pipeline.tables.writers import FileWriter

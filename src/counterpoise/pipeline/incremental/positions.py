@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from counterpoise.errors import CaptureError
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.capture.columns import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.series import STATE_KEY
 from counterpoise.pipeline.fold.ends_file import END, TIME, EndsFile
 from counterpoise.pipeline.incremental.saved import START_AGAIN, ClusterState
 from counterpoise.pipeline.records.place import POLLED
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import first_time, time_spans
 from counterpoise.pipeline.storage.files import file_infos, is_local, parquet_footers

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from counterpoise.pipeline.arrays import NEVER
 from counterpoise.pipeline.engine import ClusterInput, Engine, Job
 from counterpoise.pipeline.fold.ends_file import EndsFile, samples_of
 from counterpoise.pipeline.incremental.positions import (
@@ -19,7 +20,6 @@ from counterpoise.pipeline.incremental.positions import (
     watermark_of,
 )
 from counterpoise.pipeline.incremental.saved import ClusterState, SavedState, identity_of
-from counterpoise.pipeline.scan.aggregation import NEVER
 from counterpoise.pipeline.source.spark_records import count_before, in_window
 from counterpoise.pipeline.storage.files import is_local
 

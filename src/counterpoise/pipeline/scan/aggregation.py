@@ -8,14 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.pipeline.arrays import Bool, Columns, run_starts
+from counterpoise.pipeline.arrays import NEVER, Bool, Columns, run_starts
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.solver.decode import ascending
 
-__all__ = ["AGGREGATE_COLUMNS", "NEVER", "AggregateBuffer", "Aggregates", "aggregate_table", "aggregated", "aggregates_of"]
+__all__ = ["AGGREGATE_COLUMNS", "AggregateBuffer", "Aggregates", "aggregate_table", "aggregated", "aggregates_of"]
 
-NEVER = np.iinfo(np.int64).max
-"""The largest int64. As an earliest time: there is none. `-NEVER` as a latest time: there is none."""
 _HELD = 50_000
 """A task aggregates its rows when it holds more than this; if more than half are left, it sends them to the shuffle."""
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from counterpoise.pipeline.records.group_records import generation_row, modern_row
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
-from counterpoise.pipeline.scan.read import are_commits, plain
+from counterpoise.pipeline.scan.read import are_commits, without_dictionaries
 from counterpoise.wire.offsets_topic.records import decode_record
 
 __all__ = ["GroupFilter", "groups_of_topics"]
@@ -43,7 +43,7 @@ def groups_of_topics(batches: Iterable[pa.RecordBatch], topics: Sequence[str]) -
         keys.codes(batch.column("key"))
         group_records = np.flatnonzero(~are_commits(batch.column("key")))
         if len(group_records):
-            rows = plain(batch.take(pa.array(group_records))).to_pylist()
+            rows = without_dictionaries(batch.take(pa.array(group_records))).to_pylist()
             pairs = list(_topics_of(rows))
             groups.update(group for group, _ in pairs)
             matching.update(group for group, used in pairs if any(map(fits.match, used)))

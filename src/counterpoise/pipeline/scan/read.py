@@ -20,11 +20,11 @@ __all__ = [
     "Window",
     "are_commits",
     "newest_of_keys",
-    "plain",
     "plan_splits",
     "raw_batches",
     "rows_from",
     "splits_before",
+    "without_dictionaries",
 ]
 
 _LEAST_ROWS, _MOST_ROWS = 200_000, 1_250_000
@@ -162,7 +162,7 @@ def are_commits(keys: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(np.append(of_key, False)[keys.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
 
 
-def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+def without_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A raw batch with `RAW_SCHEMA`: dictionaries are decoded."""
     columns = [batch.column(field.name).cast(field.type) for field in RAW_SCHEMA]
     return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA)
@@ -177,7 +177,7 @@ def newest_of_keys(
     records without an offset, of which nobody knows whether they are newer.
     """
     for batch in batches:
-        rows = plain(rows_from(batch, {}, (None, before)))
+        rows = without_dictionaries(rows_from(batch, {}, (None, before)))
         rows = rows.filter(rows.column("offset").is_valid())
         if aborted:
             places = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)

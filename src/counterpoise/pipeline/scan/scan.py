@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterpoise.model.problem import Int32, Int64
-from counterpoise.pipeline.arrays import run_starts, slices, widened
+from counterpoise.pipeline.arrays import NEVER, run_starts, slices, widened
 from counterpoise.pipeline.records.commits import CODED_COLUMNS
 from counterpoise.pipeline.records.group_records import error_rows
 from counterpoise.pipeline.records.place import PLACE
-from counterpoise.pipeline.scan.aggregation import NEVER, AggregateBuffer, Aggregates, aggregate_table
+from counterpoise.pipeline.scan.aggregation import AggregateBuffer, Aggregates, aggregate_table
 from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.offset_spans import OffsetSpans
-from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, are_commits, plain, rows_from
+from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, are_commits, rows_from, without_dictionaries
 from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, ClusterTask, bucket_of, manifest_block, to_stream
 from counterpoise.pipeline.tables.writers import TableWriter
 from counterpoise.wire.offsets_topic.batch import CommitBatch
@@ -141,7 +141,7 @@ class _Scan(ExitStack):
         self._add_records(batch, others)
         self._count(decoded, len(lost))
         if len(lost):
-            self._write_errors(plain(batch.take(pa.array(lost))))
+            self._write_errors(without_dictionaries(batch.take(pa.array(lost))))
         chosen = np.flatnonzero(keys.chosen[decoded.key])
         if len(chosen) < good.num_rows:
             good, time, before = good.take(pa.array(chosen)), time[chosen], before[chosen]
@@ -209,7 +209,7 @@ class _Scan(ExitStack):
         """Count the group records by type (None: the key is too short), and keep them for the next flush."""
         if not len(others):
             return
-        rows = plain(batch.take(pa.array(others)))
+        rows = without_dictionaries(batch.take(pa.array(others)))
         keys, deleted = rows.column("key").to_pylist(), rows.column("value").is_null().to_pylist()
         types = [None if key is None or len(key) < 2 else int.from_bytes(key[:2], "big", signed=True) for key in keys]
         self._kinds.update(types)
