@@ -111,10 +111,10 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     heaviest = max(range(len(load)), key=lambda m: (Fraction(int(load[m]), int(problem.capacity[m])), -m))
     largest = Fraction(int(load[heaviest]), int(problem.capacity[heaviest]))
     bound, chosen = _densest(view, problem.capacity, load)
-    crowd = _crowding(view, problem.capacity, chosen, _least(view, problem, counts))
-    crowd = max(crowd, _single(view, problem, owner, counts))
-    reason = "nothing" if not max(bound, crowd) else "topics" if bound >= crowd else "crowding"
-    bound = max(bound, crowd)
+    by_partitions = _pigeonhole_bound(view, problem.capacity, chosen, _least_count(view, problem, counts))
+    by_partitions = max(by_partitions, _heaviest_bound(view, problem, owner, counts))
+    reason = "nothing" if not max(bound, by_partitions) else "topics" if bound >= by_partitions else "crowding"
+    bound = max(bound, by_partitions)
     floor = in_records(bound, problem.capacity)
     moves = int(np.count_nonzero((problem.previous_owner >= 0) & (owner >= 0) & (owner != problem.previous_owner)))
     named = tuple(np.flatnonzero(np.append(chosen, False)[view.class_of_topic]).tolist())
@@ -140,8 +140,8 @@ def lag_floor(
     nobody = np.full(problem.n_partitions, UNOWNED, np.int32)
     load = sums_by_code(nobody if owner is None else owner, problem.lag, problem.n_members)
     bound, chosen = _densest(view, capacity, load)
-    crowd = max(_crowding(view, capacity, one, 0) for one in (chosen, np.ones(len(chosen), np.bool_)))
-    return in_records(max(bound, crowd, _single(view, problem, nobody, None)), capacity)
+    by_partitions = max(_pigeonhole_bound(view, capacity, one, 0) for one in (chosen, np.ones(len(chosen), np.bool_)))
+    return in_records(max(bound, by_partitions, _heaviest_bound(view, problem, nobody, None)), capacity)
 
 
 def in_records(bound: Fraction, capacity: Int64) -> Fraction:
@@ -163,8 +163,8 @@ def _alike_bound(lag: Int64, n_members: int) -> int:
     weights = np.sort(lag)[::-1]
     total = np.concatenate(([0], np.cumsum(weights)))
     last = np.arange(1, (len(lag) - 1) // n_members + 1) * n_members + 1
-    crowd = total[last] - total[last - 2 - np.arange(len(last))]
-    return max(-(-int(total[-1]) // n_members), int(weights[0]), int(crowd.max(initial=0)))
+    by_partitions = total[last] - total[last - 2 - np.arange(len(last))]
+    return max(-(-int(total[-1]) // n_members), int(weights[0]), int(by_partitions.max(initial=0)))
 
 
 def who_may_own(problem: Problem, lag: Int64, balanced: Int32 | None) -> _View:
@@ -236,7 +236,7 @@ def _densest(view: _View, capacity: Int64, load: Int64) -> tuple[Fraction, Bools
     return best, chosen
 
 
-def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | None) -> Fraction:
+def _heaviest_bound(view: _View, problem: Problem, owner: Int32, counts: str | int | None) -> Fraction:
     """A bound from the heaviest partition of each topic class, on the member with the largest capacity for it.
 
     In balanced plans that member also fills up to its count with the lightest partitions it may own.
@@ -256,19 +256,19 @@ def _single(view: _View, problem: Problem, owner: Int32, counts: str | int | Non
     for number in np.argsort(-heaviest[:-1], kind="stable")[:_FILLED].tolist():
         weight, members = int(heaviest[number]), np.flatnonzero(view.may[number])
         if len(members) and weight > 0:
-            filling = _filling(view, order[view.lag[order] < weight], members, least[members] - 1)
-            alone = max(alone, Fraction(weight + int(filling.min()), int(capacity[0])))
+            completion = _completion(view, order[view.lag[order] < weight], members, least[members] - 1)
+            alone = max(alone, Fraction(weight + int(completion.min()), int(capacity[0])))
     return alone
 
 
-def _filling(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
+def _completion(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
     """The least that so many other partitions of each member weigh; `order` are the lightest, what is beyond them is left out."""
     mine = view.may[view.class_of_partition[order]][:, members]
     taken = mine & (np.cumsum(mine, axis=0) <= number)
     return np.asarray((taken * view.lag[order][:, None]).sum(axis=0), np.int64)
 
 
-def _least(view: _View, problem: Problem, counts: str | int | None) -> int:
+def _least_count(view: _View, problem: Problem, counts: str | int | None) -> int:
     """A lower bound of each member's number of partitions; 0 if no simple one is known."""
     if counts is None or len(view.may) != 1 or len(np.unique(problem.capacity)) != 1:
         return 0
@@ -276,7 +276,7 @@ def _least(view: _View, problem: Problem, counts: str | int | None) -> int:
     return share if isinstance(counts, str) else max(share - counts, 0)
 
 
-def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fraction:
+def _pigeonhole_bound(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fraction:
     """A bound from the heaviest partitions of some topic classes and the members that may own them."""
     weights = -np.sort(-view.lag[np.append(chosen, False)[view.class_of_partition]])
     strong = -np.sort(-capacity[view.may[chosen].any(axis=0)])
@@ -284,10 +284,10 @@ def _crowding(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fracti
     if not n:
         return Fraction(0)
     total = np.concatenate(([0], np.cumsum(weights))).tolist()
-    filling = np.concatenate(([0], np.cumsum(weights[::-1]))).tolist()
+    completion = np.concatenate(([0], np.cumsum(weights[::-1]))).tolist()
     spread = max(map(Fraction, total[1 : n + 1], np.cumsum(strong).tolist()))
     crowded = [0] + [
-        total[k * len(strong) + 1] - total[k * len(strong) - k] + filling[max(least - k - 1, 0)]
+        total[k * len(strong) + 1] - total[k * len(strong) - k] + completion[max(least - k - 1, 0)]
         for k in range((len(weights) - 1) // len(strong) + 1)
     ]
     return max(spread, Fraction(max(crowded), int(strong[0])))

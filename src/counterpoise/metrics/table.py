@@ -35,7 +35,7 @@ class Table:
         self.groups = [of[0].problem for of in queries]
         self.plans: list[Int32] = []
         self.problems: list[Problem] = []
-        self.group_of_plan: list[int] = []
+        group_of_plan: list[int] = []
         group_of_problem: list[int] = []
         pair_of: dict[tuple[int, int], int] = {}
         self.proved: set[int] = set()
@@ -52,7 +52,7 @@ class Table:
                     plan = row_of.setdefault(id(owner), len(self.plans))
                     if plan == len(self.plans):
                         self.plans.append(owner)
-                        self.group_of_plan.append(group)
+                        group_of_plan.append(group)
                     pairs.append(pair_of.setdefault((problem, plan), len(pair_of)))
                 mine, best = pairs
                 self.places.append((row_of[id(one.owner)], mine, best))
@@ -63,11 +63,11 @@ class Table:
         self.topic_size, self.degree = np.concatenate(sizes), np.concatenate(degrees)
         self.n = np.array([problem.n_members for problem in self.groups])
         self.size = np.array([problem.n_partitions for problem in self.groups])
-        self.of_plan, self.of_problem = np.array(self.group_of_plan), np.array(group_of_problem)
-        self.pair_problem, self.pair_plan = np.array(list(pair_of), np.int64).reshape(-1, 2).T
+        self.group_of_plan, self.group_of_problem = np.array(group_of_plan), np.array(group_of_problem)
+        self.problem_of_pair, self.plan_of_pair = np.array(list(pair_of), np.int64).reshape(-1, 2).T
         self.owner = np.concatenate(self.plans).astype(np.int64)
-        self.partitions, self.members = Runs(self.size[self.of_plan]), Runs(self.n[self.of_plan])
-        self.of_group = ranges(Runs(self.size).start[self.of_plan], self.partitions.length)
+        self.partitions, self.members = Runs(self.size[self.group_of_plan]), Runs(self.n[self.group_of_plan])
+        self.place_in_groups = ranges(Runs(self.size).start[self.group_of_plan], self.partitions.length)
         """For each partition of each plan its place among the partitions of all groups."""
 
     def rows(self) -> list[list[Metrics]]:
@@ -92,7 +92,8 @@ class Table:
         return np.bincount(cell, minlength=cells.total + 1)[:-1]
 
     def _of_plans(self) -> list[OfPlan]:
-        members, n = self.members, self.n[self.of_plan]
+        """The figures of each plan; sets `load`, `spread` and `dealt`, which `_of_pairs` reads."""
+        members, n = self.members, self.n[self.group_of_plan]
         load = self.load = self._counted(self.partitions, members, self.owner)
         self.spread, self.dealt = members.spread(load), members.sums(load)
         wide = int(load.max(initial=0)) + 1
@@ -111,19 +112,21 @@ class Table:
         return list(zip(*columns, strict=True))
 
     def _unassigned(self) -> Int64:
-        ownable = np.repeat(self.degree > 0, self.topic_size)[self.of_group]
+        ownable = np.repeat(self.degree > 0, self.topic_size)[self.place_in_groups]
         return self.partitions.sums((self.owner == UNOWNED) & ownable)
 
     def _topic_spreads(self) -> Int64:
         """The largest spread of a topic, by plan."""
         topics = Runs(np.array([problem.n_topics for problem in self.groups]))
         number = ranks_in_runs(topics.length)
-        of_plan = Runs(topics.length[self.of_plan])
-        topic = np.repeat(number, self.topic_size)[self.of_group] + self.partitions.each(of_plan.start)
+        of_plan = Runs(topics.length[self.group_of_plan])
+        topic = np.repeat(number, self.topic_size)[self.place_in_groups] + self.partitions.each(of_plan.start)
         owner = np.concatenate(
             [keepers(one, self.groups[group]) for one, group in zip(self.plans, self.group_of_plan, strict=True)]
         )
-        spreads = topic_spreads(topic, owner, self.degree[ranges(topics.start[self.of_plan], of_plan.length)], int(self.n.max()))
+        spreads = topic_spreads(
+            topic, owner, self.degree[ranges(topics.start[self.group_of_plan], of_plan.length)], int(self.n.max())
+        )
         return of_plan.largest(spreads)
 
     def _of_lag(self) -> tuple[list[int | None], list[float | None], list[float | None]]:
@@ -133,7 +136,7 @@ class Table:
             return [*nothing], [*nothing], [*nothing]
         lag = np.concatenate([np.zeros(one.n_partitions, np.int64) if one.lag is None else one.lag for one in self.groups])
         cell = np.where(self.owner < 0, UNOWNED, self.owner + self.partitions.each(self.members.start))
-        of_member = sums_by_code(cell, lag[self.of_group], self.members.total)
+        of_member = sums_by_code(cell, lag[self.place_in_groups], self.members.total)
         known = [self.groups[group].lag is not None for group in self.group_of_plan]
         worst, variation = self.members.largest(of_member).tolist(), self._variations(of_member)
         ratios = self._ratios(worst, of_member)
@@ -168,7 +171,7 @@ class Table:
     def _variations(self, of_member: Int64) -> list[float]:
         """Standard deviation over mean, sqrt(n Σx² - (Σx)²) / Σx, over the members that could own something, by plan."""
         able = np.concatenate([subscribed(problem) for problem in self.groups])
-        able = able[ranges(Runs(self.n).start[self.of_plan], self.members.length)]
+        able = able[ranges(Runs(self.n).start[self.group_of_plan], self.members.length)]
         n, mine = self.members.sums(able), np.where(able, of_member, 0)
         total = self.members.sums(mine)
         if float(total.max(initial=0)) ** 2 * int(n.max(initial=0)) < _EXACT:
@@ -183,11 +186,11 @@ class Table:
         return [math.sqrt(a) / b if b else 0.0 for a, b in zip(left, total.tolist(), strict=True)]
 
     def _of_pairs(self) -> list[OfPair]:
-        whole = Runs(self.size[self.of_problem])
+        whole = Runs(self.size[self.group_of_problem])
         claims = np.concatenate([problem.previous_owner for problem in self.problems]).astype(np.int64)
         holder = np.concatenate([problem.holder for problem in self.problems])
         now = holder != UNOWNED
-        problem, plan = self.pair_problem, self.pair_plan
+        problem, plan = self.problem_of_pair, self.plan_of_pair
         pairs = Runs(whole.length[problem])
         at, owner = ranges(whole.start[problem], pairs.length), self.owner[ranges(self.partitions.start[plan], pairs.length)]
         mine = claims[at]
@@ -206,17 +209,17 @@ class Table:
         member that claims c keeps at most min(c, f), and one more if c > f and it is among the e; so a plan is sticky exactly
         if it keeps all of that.
         """
-        n = self.n[self.of_problem]
+        n = self.n[self.group_of_problem]
         cells = Runs(n)
         claimed = self._counted(whole, cells, claims)
         floor, extra = np.divmod(whole.length, np.maximum(n, 1))
         each = cells.each(floor)
         most = cells.sums(np.minimum(claimed, each)) + np.minimum(extra, cells.sums(claimed > each))
-        even = ((self.spread <= 1) & (self.dealt == self.partitions.length))[self.pair_plan]
+        even = ((self.spread <= 1) & (self.dealt == self.partitions.length))[self.plan_of_pair]
         balanced: list[bool | None] = even.tolist()
-        sticky: list[bool | None] = (even & (kept == most[self.pair_problem])).tolist()
+        sticky: list[bool | None] = (even & (kept == most[self.problem_of_pair])).tolist()
         closed = [alike(problem) for problem in self.groups]
-        for pair, (at, plan) in enumerate(zip(self.pair_problem.tolist(), self.pair_plan.tolist(), strict=True)):
+        for pair, (at, plan) in enumerate(zip(self.problem_of_pair.tolist(), self.plan_of_pair.tolist(), strict=True)):
             if pair not in self.proved:
                 balanced[pair] = sticky[pair] = None
             elif not closed[self.group_of_plan[plan]]:
