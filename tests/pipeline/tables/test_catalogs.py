@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -161,6 +162,15 @@ class User:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(60)
 
+    def files_beyond(self, known: frozenset[str], process: subprocess.Popen[bytes]) -> frozenset[str]:
+        """The files of the tables of ``out-shop`` when they are others than these, and this process still follows."""
+        deadline = time.monotonic() + 600
+        while (manifest := load_manifest(str(self.folder / "out-shop"))) is None or manifest.files == known:
+            assert process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.2)
+        return frozenset(manifest.files)
+
     def differences(self, prefix: str, *, final: bool = False) -> list[str]:
         """Tables of the catalog with other rows than those of the folder, or than its final rows."""
         there = self.folder / f"rows-{prefix}"
@@ -256,3 +266,24 @@ def test_after_each_update_a_catalog_has_the_rows_of_the_folder_or_the_final_one
         assert sum("format cannot replace rows" in note for note in notes) == final
         # Final rows of a topic that was recreated keep the form that they had.
         assert user.differences("shop", final=final) == (["partition_lag"] if final and share > 1 else [])
+
+
+@pytest.mark.parametrize("user", ["iceberg"], indirect=True)
+def test_two_clusters_are_followed_into_a_catalog(user: User, tmp_path: Path) -> None:
+    """The even log partitions are one cluster, which is recorded to its end; the odd ones are another one, which grows."""
+
+    def recorded(name: str, rest: int, share: float) -> str:
+        def mine(table: pa.Table) -> pa.ChunkedArray:
+            return pc.and_(pc.equal(pc.bit_wise_and(table["partition"], 1), rest), until(share, "timestamp")(table))
+
+        return str(cut(tmp_path / name, mine, until(share, "sampled_at")))
+
+    clusters = [recorded("even", 0, 2.0), "--cluster", "odd", "--cluster", "even", "--follow", "--trigger", "0.5"]
+    process = user.start(PROGRAM, *user.audit(Path(recorded("odd", 1, 0.5)), "shop"), *clusters)
+    first = user.files_beyond(frozenset(), process)
+    recorded("odd", 1, 2.0)
+    user.files_beyond(first, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(120) == 0, user.said()
+    assert user.differences("shop") == []
+    assert set(json.loads((tmp_path / "out-shop" / "summary.json").read_text(encoding="utf-8"))["clusters"]) == {"odd", "even"}
