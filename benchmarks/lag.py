@@ -4,6 +4,7 @@ python -m benchmarks.lag --quick        # 10,000 partitions, a minute
 python -m benchmarks.lag                # also 100,000 partitions x 1,000 members
 python -m benchmarks.lag --seeds 2 3 4  # moves while lags drift in small groups, with other lags
 python -m benchmarks.lag --hard         # CPU time where half of the members exceed their limits at once
+python -m benchmarks.lag --slow         # CPU time by subscriptions, up to the slowest known
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from counterpoise.assignors import assignor
 from counterpoise.laws.lag_bound import lag_report
 from counterpoise.model.problem import Int32, Int64, Problem
 
-__all__ = ["drift", "drift_by_seed", "gaps", "hard", "longest_first", "main"]
+__all__ = ["drift", "drift_by_seed", "gaps", "hard", "longest_first", "main", "slow"]
 
 SHAPES = ("zipf", "lognormal", "mostly zero", "one oversized partition")
 SUBSCRIPTIONS = ("equal", "four sets", "random")
@@ -170,6 +171,43 @@ def hard(rounds: int = 5) -> Iterator[str]:
     yield f"| of {len(found)} so many take more than 50 ms | {sum(ms > 50 for ms, _ in found)} |"
 
 
+def slow(rounds: int = 3) -> Iterator[str]:
+    """Rows: median CPU time of 5,000 partitions and 1,000 members, by subscriptions and capacities."""
+    yield "| subscriptions, capacities | first plan, ms | member left, ms | member joined, ms | arbitrary claims, ms |"
+    yield "|---|---|---|---|---|"
+    plan, members = assignor("lag-sticky"), np.arange(1000)
+    shapes: dict[str, Callable[[np.random.Generator], list[Int64]]] = {
+        "all alike": lambda _: [members] * 20,
+        "2,500 topics, each with random subscribers": lambda rng: [members[rng.random(1000) < 0.3] for _ in range(2500)],
+        "5,000 topics, three random subscribers each": lambda rng: [np.sort(rng.choice(1000, 3, False)) for _ in range(5000)],
+        "20 topics without a common subscriber": lambda _: np.split(members, 20),
+        "2,500 topics, 20 adjacent subscribers each": lambda rng: [
+            np.sort((at + members[:20]) % 1000) for at in rng.integers(0, 1000, 2500).tolist()
+        ],
+        "2,500 topics, nested": lambda rng: [members[at:] for at in rng.integers(0, 1000, 2500).tolist()],
+    }
+    for (title, shape), most in product(shapes.items(), (1, 4)):
+        rng = np.random.default_rng(4)
+        topics, capacity = shape(rng), rng.integers(1, most + 1, 1000)
+        lag = rng.lognormal(8, 1, 5000).astype(np.int64)
+
+        def problem(topics: list[Int64], claims: Int32 | None = None, capacity: Int64 = capacity, lag: Int64 = lag) -> Problem:
+            starts = np.concatenate(([0], np.cumsum([len(one) for one in topics])))
+            sizes = np.arange(len(topics) + 1) * (5000 // len(topics))
+            return Problem(1000, sizes, starts, np.concatenate(topics), claims, capacity=capacity, lag=lag)
+
+        fewer = [one[one != 500] if len(one) > 1 else one for one in topics]
+        claims = np.concatenate([rng.choice(one, 5000 // len(topics)) for one in topics]).astype(np.int32)
+        cases = (
+            problem(topics),
+            problem(fewer, plan(problem(topics))),
+            problem(topics, plan(problem(fewer))),
+            problem(topics, claims),
+        )
+        cells = " | ".join(f"{_cpu_ms(plan, one, rounds)[1]:.0f}" for one in cases)
+        yield f"| {title}{'' if most == 1 else '; capacities 1 to 4'} | {cells} |"
+
+
 def _cpu_ms(plan: Callable[[Problem], Int32], problem: Problem, rounds: int) -> tuple[float, float]:
     """The least and the median."""
     spent = []
@@ -255,22 +293,17 @@ def main() -> None:
     parser.add_argument("--drift", action="store_true", help="only moves while lags drift")
     parser.add_argument("--times", action="store_true", help="only CPU time at 100,000 partitions")
     parser.add_argument("--hard", action="store_true", help="only CPU time at 5,000 partitions whose lags were dealt anew")
+    parser.add_argument(
+        "--slow", action="store_true", help="only CPU time at 5,000 partitions by subscriptions, to the slowest known"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="only moves while lags drift in small groups, by seed")
     parser.add_argument("--rebalances", type=int, default=50, help="with --seeds: so many rebalances (default 50)")
     wanted = parser.parse_args()
     sizes = [(20, 500, 100)] if wanted.quick else [(20, 500, 100), (100, 1000, 1000)]
     moves = drift([(20, 1000, 200), (10, 200, 100), (10, 205, 100)])
-    alone = (
-        drift_by_seed(wanted.seeds, wanted.rebalances)
-        if wanted.seeds
-        else moves
-        if wanted.drift
-        else times()
-        if wanted.times
-        else hard()
-        if wanted.hard
-        else None
-    )
+    alone = next((make() for name, make in {"times": times, "hard": hard, "slow": slow}.items() if getattr(wanted, name)), None)
+    if wanted.seeds or wanted.drift:
+        alone = drift_by_seed(wanted.seeds, wanted.rebalances) if wanted.seeds else moves
     for table in (gaps(sizes), moves) if alone is None else (alone,):
         for row in table:
             print(row, flush=True)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ import pytest
 from counterpoise.assignors.registry import assignor
 from counterpoise.errors import OptionError
 from counterpoise.model.problem import UNOWNED, Problem, Racks
+from counterpoise.solver import engine
 from counterpoise.solver.classes import classify
 from counterpoise.solver.decode import fill
-from counterpoise.solver.engine import solve
+from counterpoise.solver.engine import prepare, solve
+from counterpoise.solver.flows.balance import decompose
 from tests.solver.build import group, loads, random_problem
 from tests.solver.oracle import options_of
 
@@ -52,6 +55,33 @@ def test_the_problem_is_not_changed(strategy):
         owner = assignor(strategy)(problem)
         assert problem.previous_owner.tolist() == before.tolist()
         assert not np.shares_memory(owner, problem.previous_owner)
+
+
+def test_a_prepared_group_is_planned_as_a_new_one_whatever_was_planned_before(monkeypatch):
+    """Blocks are found once, as they do not depend on claims; with pinned claims they do, and are found for each plan."""
+    found: list[int] = []
+
+    def counted(classes, *given):
+        found.append(classes.n_topic_classes)
+        return decompose(classes, *given)
+
+    monkeypatch.setattr(engine, "decompose", counted)
+    several = again = 0
+    for seed in range(400):
+        rng = np.random.default_rng([seed, 37])
+        problem = random_problem(rng, 9, racks=seed % 2 == 0, capacities=seed % 3 == 0)
+        history, evenness = ("prefer", "pin")[seed % 4 == 3], ("near", "exact")[seed % 5 == 4]
+        options: dict[str, Any] = {"history": history, "racks": ("after", "before", "ignore")[seed % 3], "evenness": evenness}
+        prepared, used = prepare(problem, **options), 0
+        for _ in range(4):
+            claims = rng.integers(-1, max(problem.n_members, 1), problem.n_partitions)
+            other = problem.replace(previous_owner=claims)
+            before = len(found)
+            owner = prepared.plan(other).tolist()
+            used += len(found) - before
+            assert owner == solve(other, **options).tolist(), f"seed {seed}"
+        several, again = several + (used > 0), again + (used > 1 and history != "pin")
+    assert (several > 100, again) == (True, 0)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -80,36 +80,94 @@ def prepare(
         return Prepared(partial(assign_equal, members=members, history=history), depends_on_kept=True)
     block = one_block(problem) if simple and history != "pin" else None
 
-    @cache
-    def classes_and_match() -> tuple[Classes, Bools | None]:
-        classes = classify(problem)
-        return rack_classes(problem, classes) if with_racks else (classes, None)
+    by_flows = _ByFlows(problem, with_racks, racks, evenness)
 
     def plan(claiming: Problem, *, history: History = history) -> Int32:
-        owner = None if block is None else block.assign(claiming, with_history=history == "prefer")
-        if owner is None:
-            owner = _solve_by_flows(claiming, *classes_and_match(), history=history, racks=racks, evenness=evenness)
-        return owner
+        several = by_flows.blocks is not None and by_flows.blocks[0].n_blocks > 1
+        owner = None if block is None or several else block.assign(claiming, with_history=history == "prefer")
+        return by_flows.plan(claiming, history) if owner is None else owner
 
     return Prepared(plan, depends_on_kept=False)
 
 
-def _solve_by_flows(
-    problem: Problem, classes: Classes, match: Bools | None, *, history: History, racks: RackOrder, evenness: Evenness
-) -> Int32:
-    """`solve` for any group; classes and `match` are those of `racks.rack_classes`, None if racks do not count."""
-    claims = no_claims(problem.n_partitions) if history == "ignore" else claims_of(problem, classes)
-    pinned = claims.per_member(problem.n_members) if history == "pin" else None
-    task = _task(problem, classes, claims, pinned)
-    if evenness == "exact":
-        return _solve_evenly(problem, task, claims, match, pinned, before=racks == "before")
-    if match is None:
-        allocation = _stickiest(task)
-    else:
+@dataclass
+class _ByFlows:
+    """`flows` for one group, of which `problem` is an example."""
+
+    problem: Problem
+    with_racks: bool
+    racks: RackOrder
+    evenness: Evenness
+    blocks: tuple[Blocks, Quotas] | None = None  # When found; they do not depend on claims, unless claims are pinned
+
+    @cached_property
+    def _classes_and_match(self) -> tuple[Classes, Bools | None]:
+        """Classes and matches as `racks.rack_classes` returns them; None if racks do not count."""
+        classes = classify(self.problem)
+        return rack_classes(self.problem, classes) if self.with_racks else (classes, None)
+
+    def plan(self, problem: Problem, history: History) -> Int32:
+        """`solve` for this group with the claims of `problem`."""
+        classes, match = self._classes_and_match
+        claims = no_claims(problem.n_partitions) if history == "ignore" else claims_of(problem, classes)
+        pinned = claims.per_member(problem.n_members) if history == "pin" else None
+        task = _task(problem, classes, claims, pinned)
+        if self.evenness == "exact":
+            return self._evenly(problem, task, claims, match, pinned)
+        if match is None:
+            allocation = self._stickiest(task)
+        else:
+            costs = self._rack_costs(problem, classes, task.claims, match)
+            allocation = reroute(classes, task.claims, task.units, *self._decomposed(task), costs, None)
+        return _decode(task, claims.owner, allocation, pinned)
+
+    def _rack_costs(self, problem: Problem, classes: Classes, claims: Claims, match: Bools) -> Costs:
         assert problem.racks is not None
-        costs = rack_costs(classes, task.claims, match, problem.racks.rack_of_member, before=racks == "before")
-        allocation = reroute(classes, task.claims, task.units, *_decompose(task), costs, None)
-    return _decode(task, claims.owner, allocation, pinned)
+        return rack_costs(classes, claims, match, problem.racks.rack_of_member, before=self.racks == "before")
+
+    def _stickiest(self, task: _Task) -> ClassAllocation:
+        """The stickiest balanced plan: first as one block, which is right if everything fits, then block by block."""
+        tried = None
+        if self.blocks is None:
+            whole = single_block(task.classes, task.units)
+            quotas = quotas_of(whole.units, whole.of_member, task.capacities)
+            if plausible(task.classes, task.units, quotas):
+                tried = _attempt(task, whole, quotas)
+                if not tried.short.any():
+                    self._keep(task, (whole, quotas))
+                    return tried
+        return _attempt(task, *self._decomposed(task, tried), final=True)
+
+    def _decomposed(self, task: _Task, tried: ClassAllocation | None = None) -> tuple[Blocks, Quotas]:
+        """The blocks; flows start from what is claimed, or from a plan that falls short."""
+        if self.blocks is not None:
+            return self.blocks
+        classes, claims = task.classes, task.claims
+        kept = claims.count if tried is None else claims.count - tried.shed
+        flow = classes.per_link(claims.topic_class, classes.member_class[claims.member], kept)
+        if tried is not None:
+            flow += classes.per_link(tried.topic_class, tried.member_class, tried.count)
+        return self._keep(task, decompose(classes, task.units, task.capacities, flow))
+
+    def _keep(self, task: _Task, blocks: tuple[Blocks, Quotas]) -> tuple[Blocks, Quotas]:
+        if not task.pinned:
+            self.blocks = blocks
+        return blocks
+
+    def _evenly(self, problem: Problem, task: _Task, claims: Claims, match: Bools | None, pinned: Int64 | None) -> Int32:
+        """Owners with every topic as even as the other objectives allow: the same blocks, but a network by topic and member."""
+        blocks, quotas = self._decomposed(task)
+        view = view_by_topic(problem, task.classes)
+        fine = view.classes
+        mine = replace(claims_of(problem, fine), owner=claims.owner) if len(claims.count) else claims
+        kept, fixed = (mine, no_claims(0)) if pinned is None else (no_claims(0), mine)
+        units = fine.size - fixed.per_topic_class(fine.n_topic_classes)
+        if match is None:
+            costs = Costs(np.zeros(len(kept.count), np.int64), np.ones(len(fine.link_topic_class), np.int64))
+        else:
+            costs = self._rack_costs(problem, fine, kept, match[view.coarse_class])
+        allocation = assign_evenly(view, kept, fixed, units, blocks, quotas, costs)
+        return _decode(replace(task, classes=fine, claims=kept), claims.owner, allocation, pinned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,54 +178,15 @@ class _Task:
     claims: Claims
     units: Int64
     capacities: Capacities
+    pinned: bool
 
 
 def _task(problem: Problem, classes: Classes, claims: Claims, pinned: Int64 | None) -> _Task:
     capacities = Capacities.of(problem.capacity, pinned)
     if pinned is None:
-        return _Task(classes, claims, classes.size, capacities)
+        return _Task(classes, claims, classes.size, capacities, pinned=False)
     units = classes.size - claims.per_topic_class(classes.n_topic_classes)
-    return _Task(classes, no_claims(0), units, capacities)
-
-
-def _stickiest(task: _Task) -> ClassAllocation:
-    """The stickiest balanced plan: first as one block, which is right if everything fits, then block by block."""
-    whole, tried = single_block(task.classes, task.units), None
-    quotas = quotas_of(whole.units, whole.of_member, task.capacities)
-    if plausible(task.classes, task.units, quotas):
-        tried = _attempt(task, whole, quotas)
-        if not tried.short.any():
-            return tried
-    return _attempt(task, *_decompose(task, tried), final=True)
-
-
-def _decompose(task: _Task, tried: ClassAllocation | None = None) -> tuple[Blocks, Quotas]:
-    """The blocks; flows start from what is claimed, or from a plan that falls short."""
-    classes, claims = task.classes, task.claims
-    kept = claims.count if tried is None else claims.count - tried.shed
-    flow = classes.per_link(claims.topic_class, classes.member_class[claims.member], kept)
-    if tried is not None:
-        flow += classes.per_link(tried.topic_class, tried.member_class, tried.count)
-    return decompose(classes, task.units, task.capacities, flow)
-
-
-def _solve_evenly(
-    problem: Problem, task: _Task, claims: Claims, match: Bools | None, pinned: Int64 | None, *, before: bool
-) -> Int32:
-    """Owners with every topic as even as the other objectives allow: the same blocks, but a network by topic and member."""
-    blocks, quotas = _decompose(task)
-    view = view_by_topic(problem, task.classes)
-    fine = view.classes
-    mine = replace(claims_of(problem, fine), owner=claims.owner) if len(claims.count) else claims
-    kept, fixed = (mine, no_claims(0)) if pinned is None else (no_claims(0), mine)
-    units = fine.size - fixed.per_topic_class(fine.n_topic_classes)
-    if match is None:
-        costs = Costs(np.zeros(len(kept.count), np.int64), np.ones(len(fine.link_topic_class), np.int64))
-    else:
-        assert problem.racks is not None
-        costs = rack_costs(fine, kept, match[view.coarse_class], problem.racks.rack_of_member, before=before)
-    allocation = assign_evenly(view, kept, fixed, units, blocks, quotas, costs)
-    return _decode(replace(task, classes=fine, claims=kept), claims.owner, allocation, pinned)
+    return _Task(classes, no_claims(0), units, capacities, pinned=True)
 
 
 def _attempt(task: _Task, blocks: Blocks, quotas: Quotas, *, final: bool = False) -> ClassAllocation:

@@ -34,6 +34,15 @@ class Residual:
             self._blocking_flow(level)
             level = self._levels()
 
+    def reached(self) -> list[bool]:
+        """Whether the source reaches each node; after `augment`, when it does not reach the sink."""
+        end_of = [UNREACHED] * (len(self.start) - 1)
+        end_of[0] = _SOURCE
+        frontier: list[int] | None = [0]
+        while frontier:
+            frontier = self._next_layer(frontier, end_of, _SOURCE)
+        return [end == _SOURCE for end in end_of]
+
     def distances(
         self,
         cost: list[int],  # Cost of each entry; an opposite entry has the negative cost

@@ -122,7 +122,7 @@ class Network:
 
     def reached(self, *layers: str) -> list[Bools]:
         """Which nodes of each layer the source can still reach: the source side of a minimum cut after a full push."""
-        side = np.array(self._residual().distances([0] * (2 * len(self.flow)), [0] * self._n)) != UNREACHED
+        side = np.array(self._residual().reached())
         return [side[self._layers[layer]] for layer in layers]
 
     def push_cheaply(self, wanted: int) -> None:
