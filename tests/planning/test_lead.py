@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from cProfile import Profile
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,17 @@ def test_subscriptions_to_topics_that_the_leader_does_not_know_are_counted_and_w
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lead("sticky", {"t": 2, "u": 1, "ordres": 1}, written)
+
+
+def test_a_topic_that_nobody_knows_costs_no_step_per_topic_and_member() -> None:
+    """Five hundred members with the same hundred topics, one of them unknown."""
+    names = tuple(f"t{at}" for at in range(100))
+    owned = tuple((name, (0, 1)) for name in names)
+    members = [JoinMember(f"m{at}", encode_subscription(Subscription(names, None, owned, 1, None, 3))) for at in range(500)]
+    profile = Profile()
+    joined = profile.runcall(join_problem, {name: Topic(2) for name in names[1:]}, members, "cooperative")
+    assert joined.missing_topics == {"t0": 500}
+    assert sum(entry.callcount for entry in profile.getstats()) <= 20_000
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def command(requests: str, _json: bool) -> None:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", SubscriptionWarning)
                 answer = _answer(line)
-            for warning in caught:
+            for warning in (one for one in caught if one.category is SubscriptionWarning):
                 say(f"counterpoise: line {number}: warning: {warning.message}", err=True)
             say(answer)
         except CounterpoiseError as error:

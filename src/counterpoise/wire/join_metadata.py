@@ -6,7 +6,7 @@ entries of two thousand members take a fraction of a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ class JoinMetadata:
     rack: tuple[str | None, ...]
     unreadable: Bool  # bool[M]: the member's user data mattered and could not be read: no history
     unknown_claims: int  # Partitions claimed whose topic the index does not have
-    missing: Int64  # Members that subscribe to topics the index does not have, ascending
+    missing: Mapping[str, int]  # Topics that the index does not have: how many members subscribe to each
     # Members whose subscription cannot be read, ascending; they have no subscription and no claim
     errors: tuple[tuple[int, WireError], ...]
 
@@ -52,11 +52,12 @@ def decode_group(
 ) -> JoinMetadata:
     """Read the metadata of all members; never raises, whatever the bytes.
 
-    O(bytes), vectorised over members. Equal to reading member by member with `decode_subscription` and `claims`.
+    O(bytes), vectorised over members, except for names that the index does not have: a step for each of them in each member's own
+    list, or in a list that members share. Equal to reading member by member with `decode_subscription` and `claims`.
     """
     data, starts = padded(metadata)
     fields = read_fields(metadata, data, starts)
-    subscriber, subscribed = subscribed_topics(data, topics, fields)
+    subscriber, subscribed, unknown = subscribed_topics(data, topics, fields)
     exists = subscribed >= 0
     claimed, generation, unreadable, extra = _claims(data, fields, kind)
     code = topics.find(data, claimed.name_start, claimed.name_length)
@@ -79,7 +80,7 @@ def decode_group(
         tuple(rack),
         unreadable,
         unknown_partitions,
-        np.unique(subscriber[~exists]),
+        unknown,
         tuple((at, _error(metadata[at])) for at in np.flatnonzero(~fields.sound).tolist()),
     )
 

@@ -6,6 +6,7 @@ not follow the layout is marked, and the rest of its bytes is not read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.wire.columns import Bool, Int32, Int64, UInt8, windows
+from counterpoise.wire.primitives import java_text
 from counterpoise.wire.topic_lists import Entries, TopicIndex, scan
 
 __all__ = ["Fields", "read_fields", "subscribed_topics"]
@@ -71,17 +73,29 @@ def read_fields(metadata: Sequence[bytes], data: UInt8, starts: Int64) -> Fields
     return Fields(sound, version, user_start, user_length, owned, generation, at, rack_length, shared, others)
 
 
-def subscribed_topics(data: UInt8, topics: TopicIndex, fields: Fields) -> tuple[Int64, Int32]:
-    """(member, topic code or -1) of every subscribed topic of the sound members, any order."""
+def subscribed_topics(data: UInt8, topics: TopicIndex, fields: Fields) -> tuple[Int64, Int32, Counter[str]]:
+    """(member, topic code or -1) of every subscribed topic of the sound members, any order.
+
+    And names without a code: how many of these members subscribe to each.
+    """
     kept = fields.sound[fields.others.list_of]
-    members = [fields.others.list_of[kept]]
-    codes = [topics.find(data, fields.others.name_start[kept], fields.others.name_length[kept])]
+    start, length = fields.others.name_start[kept], fields.others.name_length[kept]
+    members, codes = [fields.others.list_of[kept]], [topics.find(data, start, length)]
+    unknown = np.flatnonzero(codes[0] < 0)
+    names = _names(data, start[unknown], length[unknown])
+    missing = Counter(name for _, name in set(zip(members[0][unknown].tolist(), names, strict=True)))
     for each in fields.shared:
-        code = topics.find(data, each.entries.name_start, each.entries.name_length)
+        start, length = each.entries.name_start, each.entries.name_length
+        code = topics.find(data, start, length)
         readable = each.members[fields.sound[each.members]]
         members.append(np.repeat(readable, len(code)))
         codes.append(np.tile(code, len(readable)))
-    return np.concatenate(members), np.concatenate(codes)
+        missing.update(dict.fromkeys(_names(data, start[code < 0], length[code < 0]), len(readable)))
+    return np.concatenate(members), np.concatenate(codes), missing
+
+
+def _names(data: UInt8, start: Int64, length: Int64) -> list[str]:
+    return [java_text(data[at : at + size].tobytes()) for at, size in zip(start.tolist(), length.tolist(), strict=True)]
 
 
 def _number(

@@ -175,16 +175,18 @@ def test_samples_in_pieces_are_the_samples_of_the_whole(
 
 
 def test_samples_on_an_object_store_are_read_from_copies_and_added_to(s3: str, tmp_path: Path) -> None:
-    """A process keeps its last eight copies; one that somebody still has stays."""
+    """As an update of twelve clusters: all are read and added to before the first is shared; a process keeps eight copies."""
     whole = [samples(seed, range(6)) for seed in range(12)]
     local = [added(EndsFile.empty(), [put(one, tmp_path / str(at))], None, tmp_path) for at, one in enumerate(whole)]
     shared = [EndsFile.load(one.share(f"{s3}/work")) for one in local]
     rows = [one.rows() for one in shared]
     assert [one.tolist() for one in rows] == [one.rows().tolist() for one in local]
-    more = [put(samples(0, range(8)), tmp_path / "more")]
-    longer = EndsFile.load(added(shared[0], more, micros(5), tmp_path).share(f"{s3}/work"))
-    assert longer.file != shared[0].file
-    assert contents(mapped_log_ends(longer)) == contents(read_lives(more))
+    assert not any(one.flags.writeable for one in rows)
+    more = [put(samples(seed, range(8)), tmp_path / f"more-{seed}") for seed in range(12)]
+    longer = [added(one, [file], micros(5), tmp_path) for one, file in zip(shared, more, strict=True)]
+    assert any(one.file == before.file for one, before in zip(longer, shared, strict=True))  # there is room in its copy
+    for place, file in zip([one.share(f"{s3}/work") for one in longer], more, strict=True):
+        assert contents(mapped_log_ends(EndsFile.load(place))) == contents(read_lives([file]))
 
 
 def test_topics_that_are_all_made_anew_are_not_searched_for_in_all_logs(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from counterpoise.pipeline.tables.manifest import load_manifest
 from counterpoise.pipeline.tables.paths import dataset
 from tests.java import java_home
 from tests.pipeline.conftest import SHOP
-from tests.pipeline.incremental.pieces import RECORDS, comparable_rows, cut, moment_at, saved_in, until
+from tests.pipeline.incremental.pieces import ENDS, RECORDS, comparable_rows, cut, moment_at, saved_in, until
 
 LAKE = Path(__file__).parents[3] / ".lake"
 PROGRAM = "from counterpoise.cli import main\n\nmain()\n"
@@ -162,14 +162,13 @@ class User:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(60)
 
-    def files_beyond(self, known: frozenset[str], process: subprocess.Popen[bytes]) -> frozenset[str]:
-        """The files of the tables of ``out-shop`` when they are others than these, and this process still follows."""
-        deadline = time.monotonic() + 600
-        while (manifest := load_manifest(str(self.folder / "out-shop"))) is None or manifest.files == known:
+    def follows_up_to(self, records: int, process: subprocess.Popen[bytes]) -> None:
+        """Wait until this process has stored so many records of ``out-shop`` at least."""
+        summary, deadline = self.folder / "out-shop" / "summary.json", time.monotonic() + 600
+        while not summary.exists() or json.loads(summary.read_text(encoding="utf-8"))["records"]["total"] < max(records, 1):
             assert process.poll() is None, self.said()
             assert time.monotonic() < deadline, self.said()
             time.sleep(0.2)
-        return frozenset(manifest.files)
 
     def differences(self, prefix: str, *, final: bool = False) -> list[str]:
         """Tables of the catalog with other rows than those of the folder, or than its final rows."""
@@ -276,13 +275,19 @@ def test_two_clusters_are_followed_into_a_catalog(user: User, tmp_path: Path) ->
         def mine(table: pa.Table) -> pa.ChunkedArray:
             return pc.and_(pc.equal(pc.bit_wise_and(table["partition"], 1), rest), until(share, "timestamp")(table))
 
-        return str(cut(tmp_path / name, mine, until(share, "sampled_at")))
+        folder = cut(tmp_path / f"{name}-{share}", mine, until(share, "sampled_at"))
+        (tmp_path / name).mkdir(exist_ok=True)
+        for file in (ENDS, RECORDS):
+            (folder / file).replace(tmp_path / name / file)
+        for companion in folder.iterdir():
+            shutil.copy(companion, tmp_path / name)
+        return str(tmp_path / name)
 
     clusters = [recorded("even", 0, 2.0), "--cluster", "odd", "--cluster", "even", "--follow", "--trigger", "0.5"]
     process = user.start(PROGRAM, *user.audit(Path(recorded("odd", 1, 0.5)), "shop"), *clusters)
-    first = user.files_beyond(frozenset(), process)
+    user.follows_up_to(0, process)
     recorded("odd", 1, 2.0)
-    user.files_beyond(first, process)
+    user.follows_up_to(pq.read_metadata(SHOP / RECORDS).num_rows, process)
     process.send_signal(signal.SIGINT)
     assert process.wait(120) == 0, user.said()
     assert user.differences("shop") == []

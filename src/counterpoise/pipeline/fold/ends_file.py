@@ -40,7 +40,7 @@ __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 
 TIME, START, END = range(3)
 _WIDTH = 3
-_AT_ONCE = 1 << 20
+_AT_ONCE = _CHUNK = 1 << 20
 _LIVES = ("life_log", "life_at", "life_number")
 _ARRAYS = ("first", "count", "room", *_LIVES, "instants", "conflicting")
 
@@ -62,6 +62,7 @@ class EndsFile:
     instants: Int64  # Times of samples, ascending
     conflicting: Int64  # Times at which a log has several samples with different ends, one entry per log; the largest end counts
     upload_to: str = field(default="", kw_only=True)  # Where `share` uploads the file of samples; empty: beside the index
+    copied: Int64 | None = field(default=None, kw_only=True, compare=False, repr=False)  # The rows of a file on an object store
 
     @classmethod
     def empty(cls) -> EndsFile:
@@ -73,8 +74,9 @@ class EndsFile:
         """The rows of the file, mapped into memory; of a file on an object store, those of a local copy."""
         if not self.file:
             return np.zeros((1, _WIDTH), np.int64)
-        rows = np.memmap(self.file, np.int64, mode) if is_local(self.file) else _copied(self.file)
-        return np.asarray(rows).reshape(-1, _WIDTH)
+        rows = np.asarray(np.memmap(self.file, np.int64, mode) if self.copied is None else self.copied.view())
+        rows.flags.writeable = mode == "r+"
+        return rows.reshape(-1, _WIDTH)
 
     def up_to(self, moment: int) -> EndsFile:
         """The index without samples after a time."""
@@ -128,19 +130,20 @@ class EndsFile:
         """Read an index; the samples are in `file` if it is given."""
         about = json.loads(read_bytes(place))
         file = file or about["file"]
+        copied = _copied(file) if file and not is_local(file) else None
         logs = tuple((topic, partition) for topic, partition in about["logs"])
-        return cls(file and absolute(file), logs, *(np.array(about[name], np.int64) for name in _ARRAYS))
+        return cls(file and absolute(file), logs, *(np.array(about[name], np.int64) for name in _ARRAYS), copied=copied)
 
 
 @lru_cache(maxsize=8)
 def _copied(uri: str) -> Int64:
     """The content of a file on an object store, in an unnamed local file that is mapped into memory.
 
-    A process keeps its last copies, so the file must not change.
+    The copy is there as long as an array of it. A process keeps its last ones: a repeated update does not fetch them again.
     """
     store, path = filesystem_of(uri)
     with storage_errors(uri), store.open_input_stream(path) as content, TemporaryFile() as scratch:
-        shutil.copyfileobj(content, scratch, 1 << 20)
+        shutil.copyfileobj(content, scratch, _CHUNK)
         scratch.flush()
         return np.memmap(scratch, np.int64, "r+")
 
@@ -314,7 +317,7 @@ def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -
     stays = (at < count[now.life_log]) & (last_of_runs(now.life_log) | (np.append(at[1:], 0)[: len(at)] > 0))
     now = replace(now, life_log=now.life_log[stays], life_at=at[stays], life_number=now.life_number[stays])
     instants = now.instants if oldest is None else now.instants[now.instants >= oldest]
-    return replace(now, file=str(place), first=first, count=count, room=room, instants=instants)
+    return replace(now, file=str(place), copied=None, first=first, count=count, room=room, instants=instants)
 
 
 def _reserve(place: Path, size: int) -> None:

@@ -1,6 +1,6 @@
 """The differences between each sample and the one before of the same partition, for all samples of a slice at once.
 
-They tell the activity of owners, too: a member that reduces its lag on some partitions has not stopped on its others.
+The activity of owners is found here, too: a member that reduces its lag on some partitions has not stopped on its others.
 
 Each partition has a clock that stands still while its samples are missing, because what happened then is not known. Times are on
 that clock.

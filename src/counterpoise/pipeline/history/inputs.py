@@ -126,7 +126,7 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     `before`: the previous generation; its owners are the claims if the protocol sends none. `following`: the next generation; it
     has the owners of partitions that were withheld in this one.
 
-    Raises `SnapshotError` if two members have the same id, or there are too many partitions: the record is damaged.
+    Raises `SnapshotError` if there are too many partitions: the record is damaged.
     """
     protocol: Kind = "cooperative" if kind == "cooperative" else "server" if kind == "server" else "eager"
     members, claimed = row["members"], _claims(row, protocol, before)

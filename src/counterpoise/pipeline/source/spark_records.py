@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from counterpoise.errors import CaptureError, MissingExtraError, SourceError, StorageError
+from counterpoise.pipeline.capture.columns import RECORDS_FILE
 from counterpoise.pipeline.gateway import JVM_ENDED, jvm_ended
 from counterpoise.pipeline.source.checks import KAFKA, check_columns_present
 from counterpoise.pipeline.source.parquet_rows import RAW_TYPES
@@ -91,7 +92,10 @@ def read_errors(where: str) -> Iterator[None]:
             failure = OSError(JVM_ENDED if ended else "a Python worker of Spark was killed, or was out of memory")
             advice = "run it again, with more memory if it needs that"
             raise SourceError(f"{where}: {failure}; {advice}") from failure
-        if "FAILED_READ_FILE" in text:
+        condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
+        if isinstance(error, AnalysisException) and condition in ("UNABLE_TO_INFER_SCHEMA", "PATH_NOT_FOUND"):
+            raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
+        if any(sign in text for sign in _DAMAGE):
             raise CaptureError(f"{where}: cannot be read as Parquet; it is damaged or cut short, record it again") from error
         raise
 
@@ -107,4 +111,12 @@ _ENDED = (
     "Cannot allocate memory",
     "failed to map segment",
     "java.lang.OutOfMemoryError",
+)
+# Iceberg's reader names no condition; Connect finds out late that there is no file.
+_DAMAGE = (
+    "FAILED_READ_FILE",
+    "is not a Parquet file",
+    "CANNOT_READ_FILE_FOOTER",
+    "could not read page",
+    "ParquetDecodingException",
 )

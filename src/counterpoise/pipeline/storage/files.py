@@ -330,7 +330,7 @@ def write_bytes(uri: str, content: bytes) -> None:
 
 
 def upload(uri: str, file: BinaryIO) -> None:
-    """Write an open local file to an object store; it appears there completely or not at all."""
+    """Write the content of an open file to an object store; it appears there completely or not at all."""
     store, path = filesystem_of(uri)
     with storage_errors(uri):
         out = store.open_output_stream(path)
