@@ -301,9 +301,14 @@ def main() -> None:
     wanted = parser.parse_args()
     sizes = [(20, 500, 100)] if wanted.quick else [(20, 500, 100), (100, 1000, 1000)]
     moves = drift([(20, 1000, 200), (10, 200, 100), (10, 205, 100)])
-    alone = next((make() for name, make in {"times": times, "hard": hard, "slow": slow}.items() if getattr(wanted, name)), None)
-    if wanted.seeds or wanted.drift:
-        alone = drift_by_seed(wanted.seeds, wanted.rebalances) if wanted.seeds else moves
+    tables: dict[str, Callable[[], Iterator[str]]] = {
+        "seeds": lambda: drift_by_seed(wanted.seeds, wanted.rebalances),
+        "drift": lambda: moves,
+        "times": times,
+        "hard": hard,
+        "slow": slow,
+    }
+    alone = next((make() for name, make in tables.items() if getattr(wanted, name)), None)
     for table in (gaps(sizes), moves) if alone is None else (alone,):
         for row in table:
             print(row, flush=True)

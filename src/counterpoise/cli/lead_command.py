@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from collections.abc import Mapping
 
 import click
@@ -13,7 +12,7 @@ from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import TEXT, read_lines
 from counterpoise.cli.render import say
 from counterpoise.errors import CounterpoiseError, SubscriptionWarning
-from counterpoise.planning.lead import lead
+from counterpoise.planning.lead import Lead, lead_request
 from counterpoise.snapshot.json_text import decoded, fitted, text_of
 from counterpoise.snapshot.parts import LeadLine
 
@@ -38,12 +37,10 @@ def command(requests: str, _json: bool) -> None:
     failed = False
     for number, line in read_lines(requests):
         try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", SubscriptionWarning)
-                answer = _answer(line)
-            for warning in (one for one in caught if one.category is SubscriptionWarning):
-                say(f"counterpoise: line {number}: warning: {warning.message}", err=True)
-            say(answer)
+            led = _lead(line)
+            if led.joined.missing_topics:
+                say(f"counterpoise: line {number}: warning: {SubscriptionWarning(led.joined.missing_topics)}", err=True)
+            say(write_answer(led.assignments))
         except CounterpoiseError as error:
             failed = True
             say(json.dumps({"error": f"line {number}: {error}"}))
@@ -51,12 +48,12 @@ def command(requests: str, _json: bool) -> None:
     sys.exit(2 if failed else 0)
 
 
-def _answer(line: bytes) -> str:
+def _lead(line: bytes) -> Lead:
     request = read_request(text_of(lambda: line, "request"))
     options = check_options(request.strategy, request.options)
     lag, capacities, protocol = request.lag, request.capacity, request.protocol
-    return write_answer(
-        lead(request.strategy, request.topics, request.members, protocol=protocol, lag=lag, capacity=capacities, **options)
+    return lead_request(
+        request.strategy, request.topics, request.members, protocol=protocol, lag=lag, capacity=capacities, options=options
     )
 
 

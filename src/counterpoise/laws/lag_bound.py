@@ -163,8 +163,8 @@ def _alike_bound(lag: Int64, n_members: int) -> int:
     weights = np.sort(lag)[::-1]
     total = np.concatenate(([0], np.cumsum(weights)))
     last = np.arange(1, (len(lag) - 1) // n_members + 1) * n_members + 1
-    by_partitions = total[last] - total[last - 2 - np.arange(len(last))]
-    return max(-(-int(total[-1]) // n_members), int(weights[0]), int(by_partitions.max(initial=0)))
+    pigeonhole = total[last] - total[last - 2 - np.arange(len(last))]
+    return max(-(-int(total[-1]) // n_members), int(weights[0]), int(pigeonhole.max(initial=0)))
 
 
 def who_may_own(problem: Problem, lag: Int64, balanced: Int32 | None) -> _View:

@@ -19,7 +19,7 @@ from counterpoise.snapshot.plan import Plan
 from counterpoise.wire.group_assignments import encode_assignments
 from counterpoise.wire.user_data import ProtocolKind
 
-__all__ = ["Lead", "lead", "lead_plan"]
+__all__ = ["Lead", "lead", "lead_plan", "lead_request"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -116,8 +116,25 @@ def lead(
 
     Notes
     -----
-    O(bytes + P) around the strategy's own cost; no step per topic or partition in Python.
+    O(bytes + P) around the strategy's own cost; no step per topic or partition in Python, except for topics that `topics` lacks.
     """
+    plan = lead_request(strategy, topics, members, protocol=protocol, lag=lag, capacity=capacity, options=options)
+    if plan.joined.missing_topics:
+        warnings.warn(SubscriptionWarning(plan.joined.missing_topics), stacklevel=2)
+    return dict(plan.assignments)
+
+
+def lead_request(
+    strategy: str,
+    topics: Mapping[str, int | Topic | Mapping[str, Any]],
+    members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, bytes],
+    *,
+    protocol: str | None = None,
+    lag: Mapping[str, Sequence[int]] | None = None,
+    capacity: Mapping[str, int] | None = None,
+    options: Mapping[str, object],
+) -> Lead:
+    """The plan whose assignments `lead` returns; raises the same errors, and does not warn."""
     if isinstance(members, Mapping):
         members = [{"id": member, "metadata": metadata} for member, metadata in members.items()]
     refuse_sets(lag)
@@ -129,10 +146,7 @@ def lead(
     unknown = sorted((given.capacity or {}).keys() - {each.id for each in joined})
     if unknown:
         raise SnapshotError(f"capacity.{unknown[0]}: no such member; members are {some(sorted(each.id for each in joined))}")
-    plan = lead_plan(strategy, known, joined, protocol=protocol, options=options, lag=given.lag, capacity=given.capacity)
-    if plan.joined.missing_topics:
-        warnings.warn(SubscriptionWarning(plan.joined.missing_topics), stacklevel=2)
-    return dict(plan.assignments)
+    return lead_plan(strategy, known, joined, protocol=protocol, options=options, lag=given.lag, capacity=given.capacity)
 
 
 def lead_plan(

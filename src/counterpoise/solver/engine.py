@@ -110,20 +110,19 @@ class _ByFlows:
         """`solve` for this group with the claims of `problem`."""
         classes, match = self._classes_and_match
         claims = no_claims(problem.n_partitions) if history == "ignore" else claims_of(problem, classes)
-        pinned = claims.per_member(problem.n_members) if history == "pin" else None
-        task = _task(problem, classes, claims, pinned)
+        task = _task(problem, classes, claims, claims.per_member(problem.n_members) if history == "pin" else None)
         if self.evenness == "exact":
-            return self._evenly(problem, task, claims, match, pinned)
+            return self._evenly(problem, task, claims, match)
         if match is None:
             allocation = self._stickiest(task)
         else:
-            costs = self._rack_costs(problem, classes, task.claims, match)
+            costs = self._rack_costs(classes, task.claims, match)
             allocation = reroute(classes, task.claims, task.units, *self._decomposed(task), costs, None)
-        return _decode(task, claims.owner, allocation, pinned)
+        return _decode(task, claims.owner, allocation)
 
-    def _rack_costs(self, problem: Problem, classes: Classes, claims: Claims, match: Bools) -> Costs:
-        assert problem.racks is not None
-        return rack_costs(classes, claims, match, problem.racks.rack_of_member, before=self.racks == "before")
+    def _rack_costs(self, classes: Classes, claims: Claims, match: Bools) -> Costs:
+        assert self.problem.racks is not None
+        return rack_costs(classes, claims, match, self.problem.racks.rack_of_member, before=self.racks == "before")
 
     def _stickiest(self, task: _Task) -> ClassAllocation:
         """The stickiest balanced plan: first as one block, which is right if everything fits, then block by block."""
@@ -150,24 +149,24 @@ class _ByFlows:
         return self._keep(task, decompose(classes, task.units, task.capacities, flow))
 
     def _keep(self, task: _Task, blocks: tuple[Blocks, Quotas]) -> tuple[Blocks, Quotas]:
-        if not task.pinned:
+        if task.pinned is None:
             self.blocks = blocks
         return blocks
 
-    def _evenly(self, problem: Problem, task: _Task, claims: Claims, match: Bools | None, pinned: Int64 | None) -> Int32:
+    def _evenly(self, problem: Problem, task: _Task, claims: Claims, match: Bools | None) -> Int32:
         """Owners with every topic as even as the other objectives allow: the same blocks, but a network by topic and member."""
         blocks, quotas = self._decomposed(task)
         view = view_by_topic(problem, task.classes)
         fine = view.classes
         mine = replace(claims_of(problem, fine), owner=claims.owner) if len(claims.count) else claims
-        kept, fixed = (mine, no_claims(0)) if pinned is None else (no_claims(0), mine)
+        kept, fixed = (mine, no_claims(0)) if task.pinned is None else (no_claims(0), mine)
         units = fine.size - fixed.per_topic_class(fine.n_topic_classes)
         if match is None:
             costs = Costs(np.zeros(len(kept.count), np.int64), np.ones(len(fine.link_topic_class), np.int64))
         else:
-            costs = self._rack_costs(problem, fine, kept, match[view.coarse_class])
+            costs = self._rack_costs(fine, kept, match[view.coarse_class])
         allocation = assign_evenly(view, kept, fixed, units, blocks, quotas, costs)
-        return _decode(replace(task, classes=fine, claims=kept), claims.owner, allocation, pinned)
+        return _decode(replace(task, classes=fine, claims=kept), claims.owner, allocation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +177,15 @@ class _Task:
     claims: Claims
     units: Int64
     capacities: Capacities
-    pinned: bool
+    pinned: Int64 | None  # int64[M]: claims of each member that never move; None: claims may move
 
 
 def _task(problem: Problem, classes: Classes, claims: Claims, pinned: Int64 | None) -> _Task:
     capacities = Capacities.of(problem.capacity, pinned)
     if pinned is None:
-        return _Task(classes, claims, classes.size, capacities, pinned=False)
+        return _Task(classes, claims, classes.size, capacities, pinned)
     units = classes.size - claims.per_topic_class(classes.n_topic_classes)
-    return _Task(classes, no_claims(0), units, capacities, pinned=True)
+    return _Task(classes, no_claims(0), units, capacities, pinned)
 
 
 def _attempt(task: _Task, blocks: Blocks, quotas: Quotas, *, final: bool = False) -> ClassAllocation:
@@ -222,14 +221,14 @@ def _merge(easy: ClassAllocation, hard: ClassAllocation, inside: Claims, blocks:
     )
 
 
-def _decode(task: _Task, owner: Int32, allocation: ClassAllocation, pinned: Int64 | None) -> Int32:
+def _decode(task: _Task, owner: Int32, allocation: ClassAllocation) -> Int32:
     """Owners from counts; `owner` (the engine's own copy of the valid claims) is changed and returned."""
     n_members = len(task.classes.member_class)
     give_up(owner, task.claims, task.classes.topic_class, allocation.shed, n_members)
-    if pinned is None:
+    if task.pinned is None:
         kept = replace(task.claims, count=task.claims.count - allocation.shed).per_member(n_members)
         load = allocation.load
     else:
-        kept, load = pinned, pinned + allocation.load
+        kept, load = task.pinned, task.pinned + allocation.load
     fill(owner, task.classes, kept, load, (allocation.topic_class, allocation.member_class, allocation.count))
     return owner

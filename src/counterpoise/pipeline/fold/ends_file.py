@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -25,22 +24,13 @@ from counterpoise.pipeline.fold.new_samples import NewSamples
 from counterpoise.pipeline.scan.read import Window
 from counterpoise.pipeline.source.capture import CaptureFiles
 from counterpoise.pipeline.source.parquet_rows import time_spans
-from counterpoise.pipeline.storage.files import (
-    absolute,
-    filesystem_of,
-    is_local,
-    join,
-    read_bytes,
-    storage_errors,
-    upload,
-    write_bytes,
-)
+from counterpoise.pipeline.storage.files import absolute, download, is_local, join, read_bytes, upload, write_bytes
 
 __all__ = ["END", "START", "TIME", "EndsFile", "samples_of", "with_samples"]
 
 TIME, START, END = range(3)
 _WIDTH = 3
-_AT_ONCE = _CHUNK = 1 << 20
+_AT_ONCE = 1 << 20
 _LIVES = ("life_log", "life_at", "life_number")
 _ARRAYS = ("first", "count", "room", *_LIVES, "instants", "conflicting")
 
@@ -139,11 +129,10 @@ class EndsFile:
 def _copied(uri: str) -> Int64:
     """The content of a file on an object store, in an unnamed local file that is mapped into memory.
 
-    The copy is there as long as an array of it. A process keeps its last ones: a repeated update does not fetch them again.
+    The copy is there as long as an array of it. A process keeps its last ones for its next tasks.
     """
-    store, path = filesystem_of(uri)
-    with storage_errors(uri), store.open_input_stream(path) as content, TemporaryFile() as scratch:
-        shutil.copyfileobj(content, scratch, _CHUNK)
+    with TemporaryFile() as scratch:
+        download(uri, scratch)
         scratch.flush()
         return np.memmap(scratch, np.int64, "r+")
 

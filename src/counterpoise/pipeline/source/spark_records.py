@@ -92,6 +92,7 @@ def read_errors(where: str) -> Iterator[None]:
             failure = OSError(JVM_ENDED if ended else "a Python worker of Spark was killed, or was out of memory")
             advice = "run it again, with more memory if it needs that"
             raise SourceError(f"{where}: {failure}; {advice}") from failure
+        # With Spark Connect a path is looked up late, here.
         condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
         if isinstance(error, AnalysisException) and condition in ("UNABLE_TO_INFER_SCHEMA", "PATH_NOT_FOUND"):
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
@@ -112,7 +113,7 @@ _ENDED = (
     "failed to map segment",
     "java.lang.OutOfMemoryError",
 )
-# Iceberg's reader names no condition; Connect finds out late that there is no file.
+# Iceberg's reader has no condition of its own.
 _DAMAGE = (
     "FAILED_READ_FILE",
     "is not a Parquet file",

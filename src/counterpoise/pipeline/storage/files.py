@@ -31,6 +31,7 @@ __all__ = [
     "beside",
     "capture_errors",
     "delete",
+    "download",
     "exists",
     "file_infos",
     "filesystem_of",
@@ -327,6 +328,13 @@ def write_bytes(uri: str, content: bytes) -> None:
             with suppress(FileNotFoundError):
                 store.delete_file(path)
         store.move(scratch, path)
+
+
+def download(uri: str, file: BinaryIO) -> None:
+    """Write the content of a file on an object store to an open file."""
+    store, path = filesystem_of(uri)
+    with storage_errors(uri), store.open_input_stream(path) as content:
+        shutil.copyfileobj(content, file, _CHUNK)
 
 
 def upload(uri: str, file: BinaryIO) -> None:
