@@ -50,7 +50,7 @@ def locked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def python_scalar(value: object) -> Any:
-    """A scalar of NumPy as one of Python; any other value as it is."""
+    """The Python number, bool or text that a NumPy scalar holds; any other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 

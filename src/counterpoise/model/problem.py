@@ -15,7 +15,7 @@ from counterpoise.model.arrays import CONTESTED, UNOWNED, Int32, Int64, codes, l
 from counterpoise.model.claims import holders
 
 DENSE_CELLS = 50_000_000
-"""Largest table of members x topics, or topic classes, with a byte per cell that is worth its memory (50 MB)."""
+"""The most cells of a table of members x topics (or topic classes), a byte each, that is worth its memory: 50 MB."""
 
 MOST_CAPACITY = 2**31 - 1
 """Largest capacity of a member: sums over all members stay exact."""

@@ -92,17 +92,17 @@ def prepare(
 
 @dataclass
 class _ByFlows:
-    """`flows` for one group, of which `problem` is an example."""
+    """The method `flows` for the group of `problem`; its claims do not matter, those of each plan are given to `plan`."""
 
     problem: Problem
     with_racks: bool
     racks: RackOrder
     evenness: Evenness
-    blocks: tuple[Blocks, Quotas] | None = None  # When found; they do not depend on claims, unless claims are pinned
+    blocks: tuple[Blocks, Quotas] | None = None  # Kept when they are found first; None with pinned claims, on which they depend
 
     @cached_property
     def _classes_and_match(self) -> tuple[Classes, Bools | None]:
-        """Classes and matches as `racks.rack_classes` returns them; None if racks do not count."""
+        """The classes, and which pairs of them match in racks (`racks.rack_classes`); None for these if racks do not count."""
         classes = classify(self.problem)
         return rack_classes(self.problem, classes) if self.with_racks else (classes, None)
 
@@ -149,6 +149,7 @@ class _ByFlows:
         return self._keep(task, decompose(classes, task.units, task.capacities, flow))
 
     def _keep(self, task: _Task, blocks: tuple[Blocks, Quotas]) -> tuple[Blocks, Quotas]:
+        """Keep the blocks for later plans, unless claims are pinned; returns them."""
         if task.pinned is None:
             self.blocks = blocks
         return blocks

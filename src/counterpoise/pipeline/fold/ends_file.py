@@ -61,7 +61,7 @@ class EndsFile:
         return cls("", (), *[nothing] * len(_ARRAYS))
 
     def rows(self, mode: Literal["r", "r+"] = "r") -> Int64:
-        """The rows of the file, mapped into memory; of a file on an object store, those of a local copy."""
+        """The rows of the file, mapped into memory (`mode` as in `numpy.memmap`); of a file on an object store, a local copy."""
         if not self.file:
             return np.zeros((1, _WIDTH), np.int64)
         rows = np.asarray(np.memmap(self.file, np.int64, mode) if self.copied is None else self.copied.view())
@@ -129,7 +129,7 @@ class EndsFile:
 def _copied(uri: str) -> Int64:
     """The content of a file on an object store, in an unnamed local file that is mapped into memory.
 
-    The copy is there as long as an array of it. A process keeps its last ones for its next tasks.
+    The file exists as long as an array that maps it. A process keeps its last ones for its next tasks.
     """
     with TemporaryFile() as scratch:
         download(uri, scratch)
