@@ -12,7 +12,7 @@ from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import TEXT, read_lines
 from counterpoise.cli.render import say
 from counterpoise.errors import CounterpoiseError, SubscriptionWarning
-from counterpoise.planning.lead import Lead, lead_request
+from counterpoise.planning.lead import Lead, lead_checked
 from counterpoise.snapshot.json_text import decoded, fitted, text_of
 from counterpoise.snapshot.parts import LeadLine
 
@@ -52,7 +52,7 @@ def _lead(line: bytes) -> Lead:
     request = read_request(text_of(lambda: line, "request"))
     options = check_options(request.strategy, request.options)
     lag, capacities, protocol = request.lag, request.capacity, request.protocol
-    return lead_request(
+    return lead_checked(
         request.strategy, request.topics, request.members, protocol=protocol, lag=lag, capacity=capacities, options=options
     )
 

@@ -111,10 +111,10 @@ def lag_report(problem: Problem, owner: Int32, *, counts: str | int | None = Non
     heaviest = max(range(len(load)), key=lambda m: (Fraction(int(load[m]), int(problem.capacity[m])), -m))
     largest = Fraction(int(load[heaviest]), int(problem.capacity[heaviest]))
     bound, chosen = _densest(view, problem.capacity, load)
-    by_partitions = _pigeonhole_bound(view, problem.capacity, chosen, _least_count(view, problem, counts))
-    by_partitions = max(by_partitions, _heaviest_bound(view, problem, owner, counts))
-    reason = "nothing" if not max(bound, by_partitions) else "topics" if bound >= by_partitions else "crowding"
-    bound = max(bound, by_partitions)
+    partition_bound = _pigeonhole_bound(view, problem.capacity, chosen, _least_count(view, problem, counts))
+    partition_bound = max(partition_bound, _heaviest_bound(view, problem, owner, counts))
+    reason = "nothing" if not max(bound, partition_bound) else "topics" if bound >= partition_bound else "crowding"
+    bound = max(bound, partition_bound)
     floor = in_records(bound, problem.capacity)
     moves = int(np.count_nonzero((problem.previous_owner >= 0) & (owner >= 0) & (owner != problem.previous_owner)))
     named = tuple(np.flatnonzero(np.append(chosen, False)[view.class_of_topic]).tolist())
@@ -140,8 +140,8 @@ def lag_floor(
     nobody = np.full(problem.n_partitions, UNOWNED, np.int32)
     load = sums_by_code(nobody if owner is None else owner, problem.lag, problem.n_members)
     bound, chosen = _densest(view, capacity, load)
-    by_partitions = max(_pigeonhole_bound(view, capacity, one, 0) for one in (chosen, np.ones(len(chosen), np.bool_)))
-    return in_records(max(bound, by_partitions, _heaviest_bound(view, problem, nobody, None)), capacity)
+    partition_bound = max(_pigeonhole_bound(view, capacity, one, 0) for one in (chosen, np.ones(len(chosen), np.bool_)))
+    return in_records(max(bound, partition_bound, _heaviest_bound(view, problem, nobody, None)), capacity)
 
 
 def in_records(bound: Fraction, capacity: Int64) -> Fraction:
@@ -256,13 +256,13 @@ def _heaviest_bound(view: _View, problem: Problem, owner: Int32, counts: str | i
     for number in np.argsort(-heaviest[:-1], kind="stable")[:_FILLED].tolist():
         weight, members = int(heaviest[number]), np.flatnonzero(view.may[number])
         if len(members) and weight > 0:
-            completion = _completion(view, order[view.lag[order] < weight], members, least[members] - 1)
-            alone = max(alone, Fraction(weight + int(completion.min()), int(capacity[0])))
+            fill = _least_fill(view, order[view.lag[order] < weight], members, least[members] - 1)
+            alone = max(alone, Fraction(weight + int(fill.min()), int(capacity[0])))
     return alone
 
 
-def _completion(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
-    """The least that so many other partitions of each member weigh; `order` are the lightest, what is beyond them is left out."""
+def _least_fill(view: _View, order: Int64, members: Int64, number: Int64) -> Int64:
+    """For each of `members`, the least total lag of so many partitions that it may own, of those in `order` (lightest first)."""
     mine = view.may[view.class_of_partition[order]][:, members]
     taken = mine & (np.cumsum(mine, axis=0) <= number)
     return np.asarray((taken * view.lag[order][:, None]).sum(axis=0), np.int64)
@@ -277,17 +277,17 @@ def _least_count(view: _View, problem: Problem, counts: str | int | None) -> int
 
 
 def _pigeonhole_bound(view: _View, capacity: Int64, chosen: Bools, least: int) -> Fraction:
-    """A bound from the heaviest partitions of some topic classes and the members that may own them."""
+    """A bound from the heaviest partitions of some topic classes: of k n + 1 partitions one of n members owns k + 1."""
     weights = -np.sort(-view.lag[np.append(chosen, False)[view.class_of_partition]])
     strong = -np.sort(-capacity[view.may[chosen].any(axis=0)])
     n = min(len(weights), len(strong))
     if not n:
         return Fraction(0)
     total = np.concatenate(([0], np.cumsum(weights))).tolist()
-    completion = np.concatenate(([0], np.cumsum(weights[::-1]))).tolist()
+    fill = np.concatenate(([0], np.cumsum(weights[::-1]))).tolist()
     spread = max(map(Fraction, total[1 : n + 1], np.cumsum(strong).tolist()))
     crowded = [0] + [
-        total[k * len(strong) + 1] - total[k * len(strong) - k] + completion[max(least - k - 1, 0)]
+        total[k * len(strong) + 1] - total[k * len(strong) - k] + fill[max(least - k - 1, 0)]
         for k in range((len(weights) - 1) // len(strong) + 1)
     ]
     return max(spread, Fraction(max(crowded), int(strong[0])))

@@ -95,7 +95,7 @@ def measure(
     owner : int32[P] or Plan
         The target owners (under the cooperative protocol too: what the group ends with); UNOWNED allowed.
     cooperative : bool
-        If true, `revoked` is counted by the cooperative protocol. Ignored for a Plan, which has its own.
+        If true, `revoked` is counted under the rules of the cooperative protocol. Ignored for a Plan, which has its own.
     optimal : int32[P], optional
         Owners known to be balanced and sticky, for `min_moves`.
     prove : bool

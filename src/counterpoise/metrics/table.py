@@ -67,8 +67,8 @@ class Table:
         self.problem_of_pair, self.plan_of_pair = np.array(list(pair_of), np.int64).reshape(-1, 2).T
         self.owner = np.concatenate(self.plans).astype(np.int64)
         self.partitions, self.members = Runs(self.size[self.group_of_plan]), Runs(self.n[self.group_of_plan])
-        self.place_in_groups = ranges(Runs(self.size).start[self.group_of_plan], self.partitions.length)
-        """For each partition of each plan its place among the partitions of all groups."""
+        self.group_partition_index = ranges(Runs(self.size).start[self.group_of_plan], self.partitions.length)
+        """For each partition of each plan, its index among the partitions of all groups end to end."""
 
     def rows(self) -> list[list[Metrics]]:
         """The metrics of every query, by group."""
@@ -92,14 +92,14 @@ class Table:
         return np.bincount(cell, minlength=cells.total + 1)[:-1]
 
     def _of_plans(self) -> list[OfPlan]:
-        """The figures of each plan; sets `load`, `spread` and `dealt`, which `_of_pairs` reads."""
+        """The figures of each plan; sets `load`, `spread` and `assigned`, which `_of_pairs` reads."""
         members, n = self.members, self.n[self.group_of_plan]
         load = self.load = self._counted(self.partitions, members, self.owner)
-        self.spread, self.dealt = members.spread(load), members.sums(load)
+        self.spread, self.assigned = members.spread(load), members.sums(load)
         wide = int(load.max(initial=0)) + 1
         ordered = np.sort(members.each(np.arange(len(n))) * wide + load) % wide
         weight = 2 * (np.arange(len(load)) - members.each(members.start)) - members.each(n) + 1
-        totals, squares = self.dealt.tolist(), members.sums(load * load).tolist()
+        totals, squares = self.assigned.tolist(), members.sums(load * load).tolist()
         fair = [1.0 if not b else a * a / (m * b) for a, b, m in zip(totals, squares, n.tolist(), strict=True)]
         columns = (
             self.spread.tolist(),
@@ -112,7 +112,7 @@ class Table:
         return list(zip(*columns, strict=True))
 
     def _unassigned(self) -> Int64:
-        ownable = np.repeat(self.degree > 0, self.topic_size)[self.place_in_groups]
+        ownable = np.repeat(self.degree > 0, self.topic_size)[self.group_partition_index]
         return self.partitions.sums((self.owner == UNOWNED) & ownable)
 
     def _topic_spreads(self) -> Int64:
@@ -120,7 +120,7 @@ class Table:
         topics = Runs(np.array([problem.n_topics for problem in self.groups]))
         number = ranks_in_runs(topics.length)
         of_plan = Runs(topics.length[self.group_of_plan])
-        topic = np.repeat(number, self.topic_size)[self.place_in_groups] + self.partitions.each(of_plan.start)
+        topic = np.repeat(number, self.topic_size)[self.group_partition_index] + self.partitions.each(of_plan.start)
         owner = np.concatenate(
             [keepers(one, self.groups[group]) for one, group in zip(self.plans, self.group_of_plan, strict=True)]
         )
@@ -136,7 +136,7 @@ class Table:
             return [*nothing], [*nothing], [*nothing]
         lag = np.concatenate([np.zeros(one.n_partitions, np.int64) if one.lag is None else one.lag for one in self.groups])
         cell = np.where(self.owner < 0, UNOWNED, self.owner + self.partitions.each(self.members.start))
-        of_member = sums_by_code(cell, lag[self.place_in_groups], self.members.total)
+        of_member = sums_by_code(cell, lag[self.group_partition_index], self.members.total)
         known = [self.groups[group].lag is not None for group in self.group_of_plan]
         worst, variation = self.members.largest(of_member).tolist(), self._variations(of_member)
         ratios = self._ratios(worst, of_member)
@@ -215,7 +215,7 @@ class Table:
         floor, extra = np.divmod(whole.length, np.maximum(n, 1))
         each = cells.each(floor)
         most = cells.sums(np.minimum(claimed, each)) + np.minimum(extra, cells.sums(claimed > each))
-        even = ((self.spread <= 1) & (self.dealt == self.partitions.length))[self.plan_of_pair]
+        even = ((self.spread <= 1) & (self.assigned == self.partitions.length))[self.plan_of_pair]
         balanced: list[bool | None] = even.tolist()
         sticky: list[bool | None] = (even & (kept == most[self.problem_of_pair])).tolist()
         closed = [alike(problem) for problem in self.groups]

@@ -92,8 +92,8 @@ class Engine:
         numbered = zip(clusters, accumulate(buckets, initial=0), buckets, strict=False)
         self.tasks = {name: ClusterTask(name, self._files, first, n, job.salt) for name, first, n in numbered}
         self.groups: dict[str, dict[str, bool]] = {}  # cluster name -> `ClusterState.groups` after `scan`
-        self.scanned: list[dict[str, Any]] = []
-        self.folded: list[dict[str, Any]] = []
+        self.scanned: list[dict[str, Any]] = []  # manifests of scan tasks
+        self.folded: list[dict[str, Any]] = []  # manifests of fold tasks
         self.ranked: dict[str, Any] = {}  # the result of `rank_all`
         self._blocks: DataFrame | None = None
 

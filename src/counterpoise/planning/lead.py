@@ -19,7 +19,7 @@ from counterpoise.snapshot.plan import Plan
 from counterpoise.wire.group_assignments import encode_assignments
 from counterpoise.wire.user_data import ProtocolKind
 
-__all__ = ["Lead", "lead", "lead_plan", "lead_request"]
+__all__ = ["Lead", "lead", "lead_checked", "lead_plan"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -112,19 +112,20 @@ def lead(
     Warns
     -----
     SubscriptionWarning
-        Members subscribe to topics that `topics` lacks.
+        Members subscribe to topics that are not in `topics`.
 
     Notes
     -----
-    O(bytes + P) around the strategy's own cost; no step per topic or partition in Python, except for topics that `topics` lacks.
+    O(bytes + P) around the strategy's own cost; no step per topic or partition in Python, except for
+    subscribed topics that are not in `topics`.
     """
-    plan = lead_request(strategy, topics, members, protocol=protocol, lag=lag, capacity=capacity, options=options)
+    plan = lead_checked(strategy, topics, members, protocol=protocol, lag=lag, capacity=capacity, options=options)
     if plan.joined.missing_topics:
         warnings.warn(SubscriptionWarning(plan.joined.missing_topics), stacklevel=2)
     return dict(plan.assignments)
 
 
-def lead_request(
+def lead_checked(
     strategy: str,
     topics: Mapping[str, int | Topic | Mapping[str, Any]],
     members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, bytes],
@@ -134,7 +135,7 @@ def lead_request(
     capacity: Mapping[str, int] | None = None,
     options: Mapping[str, object],
 ) -> Lead:
-    """The plan whose assignments `lead` returns; raises the same errors, and does not warn."""
+    """Check the input as `lead` does, and return the whole plan; does not warn (see `joined.missing_topics`)."""
     if isinstance(members, Mapping):
         members = [{"id": member, "metadata": metadata} for member, metadata in members.items()]
     refuse_sets(lag)

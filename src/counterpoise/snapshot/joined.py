@@ -42,7 +42,7 @@ class JoinedProblem:
     # unknown_topic, vanished_partition: Claims dropped because the topic, or the partition index, does not exist
     unknown_topic: int
     vanished_partition: int
-    # Topics that members subscribe to and the leader's metadata does not know, by name: how many members ask for each
+    # Subscribed topics that are not in the leader's metadata, by name: how many members subscribe to each
     missing_topics: Mapping[str, int]
 
     @property
@@ -64,7 +64,7 @@ def join_problem(
     Raises `SnapshotError` if a member id is given twice, a topic name is longer than Kafka's can be, or a subscription cannot be
     read (member, byte and field are named).
 
-    O(bytes + P + S), no step per topic or partition in Python, except for names of topics that nobody knows (`decode_group`).
+    O(bytes + P + S), no step per topic or partition in Python, except for topics that are not in `topics` (`decode_group`).
     """
     by_id = {member.id: member for member in members}
     if len(by_id) < len(members):

@@ -80,7 +80,7 @@ def prepare(
         return Prepared(partial(assign_equal, members=members, history=history), depends_on_kept=True)
     block = one_block(problem) if simple and history != "pin" else None
 
-    by_flows = _ByFlows(problem, with_racks, racks, evenness)
+    by_flows = _FlowSolver(problem, with_racks, racks, evenness)
 
     def plan(claiming: Problem, *, history: History = history) -> Int32:
         several = by_flows.blocks is not None and by_flows.blocks[0].n_blocks > 1
@@ -91,18 +91,21 @@ def prepare(
 
 
 @dataclass
-class _ByFlows:
-    """The method `flows` for the group of `problem`; its claims do not matter, those of each plan are given to `plan`."""
+class _FlowSolver:
+    """Solves problems of one group with network flows. The problems differ only in claims, which `plan` takes.
+
+    The classes are computed once; so are the blocks, unless claims are pinned.
+    """
 
     problem: Problem
     with_racks: bool
     racks: RackOrder
     evenness: Evenness
-    blocks: tuple[Blocks, Quotas] | None = None  # Kept when they are found first; None with pinned claims, on which they depend
+    blocks: tuple[Blocks, Quotas] | None = None  # Cached after the first plan. None if claims are pinned: they depend on these
 
     @cached_property
     def _classes_and_match(self) -> tuple[Classes, Bools | None]:
-        """The classes, and which pairs of them match in racks (`racks.rack_classes`); None for these if racks do not count."""
+        """The classes, and a table of the pairs of classes (topic, member) that match in racks; None if racks are ignored."""
         classes = classify(self.problem)
         return rack_classes(self.problem, classes) if self.with_racks else (classes, None)
 
@@ -117,7 +120,7 @@ class _ByFlows:
             allocation = self._stickiest(task)
         else:
             costs = self._rack_costs(classes, task.claims, match)
-            allocation = reroute(classes, task.claims, task.units, *self._decomposed(task), costs, None)
+            allocation = reroute(classes, task.claims, task.units, *self._blocks_and_quotas(task), costs, None)
         return _decode(task, claims.owner, allocation)
 
     def _rack_costs(self, classes: Classes, claims: Claims, match: Bools) -> Costs:
@@ -135,10 +138,10 @@ class _ByFlows:
                 if not tried.short.any():
                     self._keep(task, (whole, quotas))
                     return tried
-        return _attempt(task, *self._decomposed(task, tried), final=True)
+        return _attempt(task, *self._blocks_and_quotas(task, tried), final=True)
 
-    def _decomposed(self, task: _Task, tried: ClassAllocation | None = None) -> tuple[Blocks, Quotas]:
-        """The blocks; flows start from what is claimed, or from a plan that falls short."""
+    def _blocks_and_quotas(self, task: _Task, tried: ClassAllocation | None = None) -> tuple[Blocks, Quotas]:
+        """The blocks and their quotas. The maximum flow starts from the claims, or from `tried`, which left units unassigned."""
         if self.blocks is not None:
             return self.blocks
         classes, claims = task.classes, task.claims
@@ -149,14 +152,14 @@ class _ByFlows:
         return self._keep(task, decompose(classes, task.units, task.capacities, flow))
 
     def _keep(self, task: _Task, blocks: tuple[Blocks, Quotas]) -> tuple[Blocks, Quotas]:
-        """Keep the blocks for later plans, unless claims are pinned; returns them."""
+        """Cache the blocks for later plans, unless claims are pinned; returns them."""
         if task.pinned is None:
             self.blocks = blocks
         return blocks
 
     def _evenly(self, problem: Problem, task: _Task, claims: Claims, match: Bools | None) -> Int32:
         """Owners with every topic as even as the other objectives allow: the same blocks, but a network by topic and member."""
-        blocks, quotas = self._decomposed(task)
+        blocks, quotas = self._blocks_and_quotas(task)
         view = view_by_topic(problem, task.classes)
         fine = view.classes
         mine = replace(claims_of(problem, fine), owner=claims.owner) if len(claims.count) else claims

@@ -40,7 +40,7 @@ class JoinMetadata:
     rack: tuple[str | None, ...]
     unreadable: Bool  # bool[M]: the member's user data mattered and could not be read: no history
     unknown_claims: int  # Partitions claimed whose topic the index does not have
-    missing: Mapping[str, int]  # Topics that the index does not have: how many members subscribe to each
+    missing: Mapping[str, int]  # Subscribed topics that are not in the index: how many members subscribe to each
     # Members whose subscription cannot be read, ascending; they have no subscription and no claim
     errors: tuple[tuple[int, WireError], ...]
 
@@ -52,8 +52,8 @@ def decode_group(
 ) -> JoinMetadata:
     """Read the metadata of all members; never raises, whatever the bytes.
 
-    O(bytes), vectorised over members, except for names that the index does not have: a step for each of them in each member's own
-    list, or in a list that members share. Equal to reading member by member with `decode_subscription` and `claims`.
+    O(bytes), vectorised over members. Python loops only over subscribed topics that are not in the index: once per list that
+    members share, and once per member with a list of its own. Equal to reading member by member with `decode_subscription` and `claims`.
     """
     data, starts = padded(metadata)
     fields = read_fields(metadata, data, starts)

@@ -76,7 +76,7 @@ def read_fields(metadata: Sequence[bytes], data: UInt8, starts: Int64) -> Fields
 def subscribed_topics(data: UInt8, topics: TopicIndex, fields: Fields) -> tuple[Int64, Int32, Counter[str]]:
     """(member, topic code or -1) of every subscribed topic of the sound members, any order.
 
-    And names without a code: how many of these members subscribe to each.
+    And subscribed topics that are not in the index: how many of these members subscribe to each.
     """
     kept = fields.sound[fields.others.list_of]
     start, length = fields.others.name_start[kept], fields.others.name_length[kept]

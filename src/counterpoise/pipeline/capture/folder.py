@@ -102,7 +102,10 @@ class CaptureFolder:
         write_bytes(join(self.out, name), (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
     def merge_and_drop(self, keep_from: float | None) -> None:
-        """Merge small files, drop files with records before `keep_from` (s since 1970), and note the time in ``capture.json``."""
+        """Merge small files, after dropping the oldest files if all their records are before `keep_from` (s since 1970).
+
+        What is dropped is noted in ``capture.json`` as `deleted_before`.
+        """
         if keep_from is not None and self.records.before(keep_from):
             self.update_about(deleted_before=max(keep_from, self.about.get("deleted_before", 0)))
         for series in (self.records, self.samples):

@@ -275,13 +275,13 @@ class Recorder(Recording):
 
     @property
     def _written(self) -> dict[Partition, int]:
-        """All records before this position are in files. While records are pending it is that of the newest file."""
+        """Per log partition, the offset before which all records are in files; with pending records, that of the newest file."""
         return from_json(self._folder.records.state) if self._pending else self._at
 
     def _count_missing(self) -> bool:
-        """Count the offsets without a record from before the recording, once the records from then are in files.
+        """Count the offsets without a record below the log ends at the start, once all records below these are in files.
 
-        Returns whether they are counted, now or before.
+        Returns whether they have been counted.
         """
         about = self._folder.about
         ends = {int(index): int(end) for index, end in about["log_end"].items()}

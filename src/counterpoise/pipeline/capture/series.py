@@ -109,8 +109,8 @@ class Series(ABC):
         """Write one file; data and `state` become visible together.
 
         After an OSError or a `StorageError`, for example because the disk is full, the caller may try again with the same
-        `state`. If that is not empty and is the `state` of the last append, nothing is appended: the file may have been written
-        in spite of the error.
+        `state`. If that is not empty and equals that of the last append, nothing is appended: the failed attempt has written
+        the file.
         """
         self._list()
         if state and state == self.state:

@@ -54,7 +54,7 @@ class FoldSpec:
     strategies: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)  # Topic id -> name
     ids_at_end: Mapping[str, str] | None = None  # Topic -> its id at the end of the recording
-    scope: AuditScope = field(default_factory=AuditScope)  # Its reset policy, headroom and policy
+    scope: AuditScope = field(default_factory=AuditScope)  # Its `reset`, `headroom` and `policy` are read
     # Rows of lag up to this time, in microseconds, may be final (`positions.watermark_of`); `NEVER`: no record follows
     watermark: int = NEVER
     gaps: tuple[tuple[int, int, int], ...] = ()  # As `capture.folder.Missing.gaps`

@@ -52,7 +52,9 @@ class EndsFile:
     instants: Int64  # Times of samples, ascending
     conflicting: Int64  # Times at which a log has several samples with different ends, one entry per log; the largest end counts
     upload_to: str = field(default="", kw_only=True)  # Where `share` uploads the file of samples; empty: beside the index
-    copied: Int64 | None = field(default=None, kw_only=True, compare=False, repr=False)  # The rows of a file on an object store
+    local_rows: Int64 | None = field(
+        default=None, kw_only=True, compare=False, repr=False
+    )  # The rows of a local copy of `file`, if that is on a store
 
     @classmethod
     def empty(cls) -> EndsFile:
@@ -61,10 +63,10 @@ class EndsFile:
         return cls("", (), *[nothing] * len(_ARRAYS))
 
     def rows(self, mode: Literal["r", "r+"] = "r") -> Int64:
-        """The rows of the file, mapped into memory (`mode` as in `numpy.memmap`); of a file on an object store, a local copy."""
+        """The rows of the file, mapped into memory (`mode` as in `numpy.memmap`); of a file on a store, a local copy."""
         if not self.file:
             return np.zeros((1, _WIDTH), np.int64)
-        rows = np.asarray(np.memmap(self.file, np.int64, mode) if self.copied is None else self.copied.view())
+        rows = np.asarray(np.memmap(self.file, np.int64, mode) if self.local_rows is None else self.local_rows.view())
         rows.flags.writeable = mode == "r+"
         return rows.reshape(-1, _WIDTH)
 
@@ -120,16 +122,16 @@ class EndsFile:
         """Read an index; the samples are in `file` if it is given."""
         about = json.loads(read_bytes(place))
         file = file or about["file"]
-        copied = _copied(file) if file and not is_local(file) else None
+        local_rows = _local_copy(file) if file and not is_local(file) else None
         logs = tuple((topic, partition) for topic, partition in about["logs"])
-        return cls(file and absolute(file), logs, *(np.array(about[name], np.int64) for name in _ARRAYS), copied=copied)
+        return cls(file and absolute(file), logs, *(np.array(about[name], np.int64) for name in _ARRAYS), local_rows=local_rows)
 
 
 @lru_cache(maxsize=8)
-def _copied(uri: str) -> Int64:
+def _local_copy(uri: str) -> Int64:
     """The content of a file on an object store, in an unnamed local file that is mapped into memory.
 
-    The file exists as long as an array that maps it. A process keeps its last ones for its next tasks.
+    The copy exists as long as an array that maps it. A process caches its last 8 copies for its next tasks.
     """
     with TemporaryFile() as scratch:
         download(uri, scratch)
@@ -306,7 +308,7 @@ def _larger_file(now: EndsFile, grown: Int64, place: Path, oldest: int | None) -
     stays = (at < count[now.life_log]) & (last_of_runs(now.life_log) | (np.append(at[1:], 0)[: len(at)] > 0))
     now = replace(now, life_log=now.life_log[stays], life_at=at[stays], life_number=now.life_number[stays])
     instants = now.instants if oldest is None else now.instants[now.instants >= oldest]
-    return replace(now, file=str(place), copied=None, first=first, count=count, room=room, instants=instants)
+    return replace(now, file=str(place), local_rows=None, first=first, count=count, room=room, instants=instants)
 
 
 def _reserve(place: Path, size: int) -> None:

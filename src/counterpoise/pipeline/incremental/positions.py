@@ -120,7 +120,7 @@ def check_same_capture(
         if first <= end:
             firsts[partition] = min(first, firsts.get(partition, first))
     for partition, position in sorted(last.positions.items()):
-        deleted = 0 <= last.stamps.get(partition, -1) < deleted_before * 10**6  # by --keep-days, perhaps
+        deleted = 0 <= last.stamps.get(partition, -1) < deleted_before * 10**6  # --keep-days may have deleted its last record
         if not deleted and newest.get(partition, -1) < position - 1 and (skipped or not firsts):
             raise CaptureError(_other(cluster, f"log partition {partition} ends before offset {position - 1}"))
     if skipped or first_time is None or last.end is None or first_time <= last.end:

@@ -120,8 +120,9 @@ class Update:
     def _still_complete(self, name: str, last: ClusterState) -> bool:
         """Whether a capture still has all records that it had at the last audit, so that they can be read again.
 
-        True for a DataFrame with as many records up to the saved positions; for a capture of files whose first record is as old
-        as before, or older (the clock of a broker was set back). If records are gone, rows that were written from them stay.
+        True for a DataFrame with at least as many records up to the saved positions, and for a capture of files whose first
+        record is no newer than at the last audit (older, if the clock of a broker was set back). If records are gone, rows that
+        were written from them stay.
         """
         capture = self._captures[name]
         if capture.records is not None:

@@ -56,7 +56,7 @@ def count_before(records: DataFrame, end: Mapping[int, int]) -> int:
 
 
 def new_records(records: DataFrame, begin: Mapping[int, int]) -> DataFrame:
-    """For each log partition, the records from its offset in `begin` on (see `ScanSpec.begin`), and the one before it.
+    """For each log partition in `begin` (see `ScanSpec.begin`), the records from one offset before it on; of others all.
 
     It is a filter, which Spark pushes down to sources that can skip files.
     """
@@ -92,7 +92,7 @@ def read_errors(where: str) -> Iterator[None]:
             failure = OSError(JVM_ENDED if ended else "a Python worker of Spark was killed, or was out of memory")
             advice = "run it again, with more memory if it needs that"
             raise SourceError(f"{where}: {failure}; {advice}") from failure
-        # With Spark Connect a path is looked up late, here.
+        # Spark Connect resolves a path late, so a missing one raises here.
         condition = (error.getCondition() or "") if isinstance(error, PySparkException) else ""
         if isinstance(error, AnalysisException) and condition in ("UNABLE_TO_INFER_SCHEMA", "PATH_NOT_FOUND"):
             raise CaptureError(f"{where}: no Parquet files there; give a capture folder with {RECORDS_FILE}") from error
@@ -113,7 +113,7 @@ _ENDED = (
     "failed to map segment",
     "java.lang.OutOfMemoryError",
 )
-# Iceberg's reader has no condition of its own.
+# Iceberg's reader sets no error condition, so words of its message are looked for.
 _DAMAGE = (
     "FAILED_READ_FILE",
     "is not a Parquet file",

@@ -35,7 +35,7 @@ class Residual:
             level = self._levels()
 
     def reached(self) -> list[bool]:
-        """Whether there is a path from the source to each node. For use after `augment`, when there is none to the sink."""
+        """Whether there is a path from the source to each node: after `augment`, the source side of a minimum cut."""
         end_of = [UNREACHED] * (len(self.start) - 1)
         end_of[0] = _SOURCE
         frontier: list[int] | None = [0]

@@ -91,8 +91,8 @@ def band_slack(state: PlanState) -> CountSlack:
 def raise_to_least(state: PlanState, claims: list[int] | None = None) -> bool:
     """Transfer partitions to members below `least`, along shortest augmenting paths; returns whether none is below then.
 
-    With `claims` only partitions that are not with their claimants are transferred. O(1) per path if all subscribe alike, else
-    O(M + P) for each topic class.
+    With `claims` only partitions that are not with their claimants are transferred. Amortized O(1) per path if all
+    subscribe alike, else O(C (M + P)) for C topic classes.
     """
     least, count = state.least, state.count
     assert least is not None
@@ -115,7 +115,8 @@ def _augmenting_path(state: PlanState, least: list[int], donors: Iterable[int], 
     """Transfers (partition, taker) that lower the count of a member above `least` and raise that of `short`; empty: no path.
 
     Nodes are members; each one that the path passes through gives a partition, its lightest one, and takes one. Breadth first,
-    `donors` before others. Each topic class is visited once, because that visit reaches every member with a partition of it.
+    `donors` before others. The first taker that subscribes to a topic class adds every member with a partition of it, so later
+    takers skip that class.
     """
     group, left = state.group, set(range(len(state.group.takes)))
     given: dict[int, tuple[int, int]] = {short: (-1, short)}

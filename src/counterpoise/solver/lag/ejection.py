@@ -14,8 +14,8 @@ from counterpoise.solver.lag.state import Holding, PlanState
 
 _WIDTH, _KEPT = 16, 200
 """Beam width: this many chains are kept, fewer the more members are over (their product stays below `_KEPT`)."""
-_MOST_OVER = 24
-"""The members most over their limits that may come next."""
+_MOST_OVER_LIMIT = 24
+"""At most this many members, those furthest over their limits, may come next."""
 _FOLLOWERS = 2
 """Partitions of a member tried as its next link; more than one only if subscriptions differ."""
 _DEPTH, _LINKS, _STARTS, _PATHS = 3, 16, 4, 8
@@ -58,7 +58,7 @@ def cyclic_exchange(state: PlanState, start: int, over: list[int], *, transfer: 
     best: _Path | None = None
     filled = 0
     lag, partition = (0, -1) if transfer else state.holding[start][0]
-    relievable = _relievable(state, start, over[:_MOST_OVER], lag, slack, transfer=transfer)
+    relievable = _relievable(state, start, over[:_MOST_OVER_LIMIT], lag, slack, transfer=transfer)
     beam: list[_Path] = [(0, lag, partition, 0, None)] if relievable else []
     while beam and state.budget.left > 0:
         state.budget.left -= len(beam) * len(relievable)

@@ -127,7 +127,7 @@ class LagSearch:
         return self._limits(_largest(self.scratch)) if self.scratch.over() else self._bound_limit
 
     def _limits(self, largest: Fraction) -> list[int]:
-        """Per member: `largest`, a lag per capacity, times its capacity, and the tolerance, rounded up to whole records."""
+        """Per member: (`largest` + tolerance * bound) * capacity, at least `largest` * capacity + `gain`; both rounded up."""
         low, high = largest.as_integer_ratio()
         top, bottom = (self.bound.numerator * self.tolerance.numerator, self.bound.denominator * self.tolerance.denominator)
         top, bottom = low * bottom + top * high, bottom * high
@@ -273,7 +273,7 @@ class LagSearch:
         return None
 
     def _second_round(self, claims: list[int], limit: list[int], budget: StepBudget) -> PlanState:
-        """`_completed` for the claims of a second round; `budget` pays for its steps and for `PlanState.index`."""
+        """`_completed` for the claims of a second round; its steps, and those of `PlanState.index`, come off `budget`."""
         state = self._completed(claims, limit)
         budget.left -= self._share - state.budget.left + self.problem.n_partitions // 2 + 1
         return state

@@ -80,7 +80,7 @@ def _member_classes(takes: list[bytes], n_members: int) -> tuple[list[int], list
 
 @dataclass(slots=True)
 class StepBudget:
-    """How many more steps the search of one plan may take: its time is bounded without a clock."""
+    """The steps left for the search of one plan. Counting steps instead of time keeps plans deterministic."""
 
     left: int
 

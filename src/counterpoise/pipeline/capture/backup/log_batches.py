@@ -54,7 +54,7 @@ def batches(data: bytes) -> Iterator[LogBatch | str]:
     ignored.
     """
     at, effort = 0, _EFFORT * len(data)
-    following: int | None = 0  # The next intact batch behind damage, once it was searched for; None: there is none
+    following: int | None = 0  # Where the next intact batch after damage begins, from the last search; None: there is none
     while at < len(data):
         size = _size(data, at)
         whole = HEADER.size <= size <= len(data) - at and data[at + 16] == 2
