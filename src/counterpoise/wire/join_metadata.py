@@ -53,7 +53,8 @@ def decode_group(
     """Read the metadata of all members; never raises, whatever the bytes.
 
     O(bytes), vectorised over members. Python loops only over subscribed topics that are not in the index: once per list that
-    members share, and once per member with a list of its own. Equal to reading member by member with `decode_subscription` and `claims`.
+    members share, and once per member with a list of its own. Equal to reading member by member with `decode_subscription`
+    and `claims`.
     """
     data, starts = padded(metadata)
     fields = read_fields(metadata, data, starts)
