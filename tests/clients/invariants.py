@@ -130,8 +130,8 @@ def check_lead(strategy: str, event: dict[str, Any]) -> None:
     """Plan again from the bytes the leader saw; hold its target against the laws."""
     topics = {name: Topic(count) for name, count in event["topics"].items()}
     members = [JoinMember(each["id"], bytes.fromhex(each["metadata"]), each["instance_id"]) for each in event["members"]]
-    read = [decode_subscription(member.metadata) for member in members]
-    led = lead_plan(strategy, topics, members, protocol=protocol_to_lead(strategy, read))
+    any_owned = any(decode_subscription(member.metadata).owned for member in members)
+    led = lead_plan(strategy, topics, members, protocol=protocol_to_lead(strategy, any_owned=any_owned))
     assert led.target_owner.tolist() == event["target"], "planning again gives another target"
     faults = check_owners(led.joined.problem, led.target_owner, _LAWS.get(strategy, ["valid", "complete", "balanced", "sticky"]))
     assert not faults, [str(fault) for fault in faults]

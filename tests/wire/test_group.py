@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from counterpoise.clients.member_side import MemberSide
 from counterpoise.clients.own_fields import HOSTS, with_capacity, with_host
 from counterpoise.errors import WireError
-from counterpoise.wire import join_metadata, topic_lists
+from counterpoise.wire import join_metadata, subscription_fields, topic_lists
 from counterpoise.wire.consumer_protocol import (
     Assignment,
     Subscription,
@@ -23,7 +24,7 @@ from counterpoise.wire.consumer_protocol import (
     encode_subscription,
 )
 from counterpoise.wire.group_assignments import encode_assignments
-from counterpoise.wire.join_metadata import JoinMetadata, decode_group
+from counterpoise.wire.join_metadata import JoinMetadata, decode_group, summarise
 from counterpoise.wire.topic_lists import TopicIndex
 from counterpoise.wire.user_data import claims, encode_cooperative, encode_sticky
 from tests.wire.strategies import bent
@@ -71,6 +72,7 @@ SUBSCRIPTIONS = st.builds(
 
 
 def assert_equals_member_by_member(metadata: list[bytes], found: JoinMetadata, kind: Any) -> None:
+    assert_summarises(metadata)
     code = {name: at for at, name in enumerate(NAMES)}
     errors = dict(found.errors)
     subscribed: Counter[tuple[int, int]] = Counter()
@@ -101,6 +103,22 @@ def assert_equals_member_by_member(metadata: list[bytes], found: JoinMetadata, k
     triples = zip(found.claim_member.tolist(), found.claim_topic.tolist(), found.claim_partition.tolist(), strict=True)
     assert Counter(triples) == claimed
     assert found.unknown_claims == unknown
+
+
+def assert_summarises(metadata: list[bytes]) -> None:
+    """What leaders need before they know topics, against the row-wise reader."""
+    read: dict[int, Subscription] = {}
+    refused: list[tuple[int, str]] = []
+    for at, raw in enumerate(metadata):
+        try:
+            read[at] = decode_subscription(raw)
+        except WireError as error:
+            refused.append((at, str(error)))
+    found = summarise(metadata)
+    assert [(at, str(error)) for at, error in found.errors] == refused
+    assert found.topics == {topic for subscription in read.values() for topic in subscription.topics}
+    assert found.any_owned == any(subscription.owned for subscription in read.values())
+    assert list(found.user_data) == [read[at].user_data or b"" if at in read else b"" for at in range(len(metadata))]
 
 
 @pytest.fixture(params=[0, 10**9], ids=["step by step over all lists", "list by list"])
@@ -197,6 +215,17 @@ def test_members_of_ours_are_not_read_one_by_one(host: str, capacity: int, monke
     assert_equals_member_by_member(metadata, decode_group(metadata, INDEX, "eager"), "eager")
 
 
+def test_a_summary_reads_each_topic_once_and_no_member_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 members with topic lists of their own: 1,827 names, 40 of them distinct."""
+    topics = [f"topic-{'x' * (at % 3)}{at}" for at in range(40)]
+    metadata = [encode_subscription(Subscription(tuple(topics[at % 21 :]), V1)) for at in range(60)]
+    text_of = Mock(side_effect=bytes.decode)
+    monkeypatch.setattr(join_metadata, "decode_subscription", None)
+    monkeypatch.setattr(subscription_fields, "java_text", text_of)
+    assert summarise(metadata).topics == set(topics)
+    assert text_of.call_count == len(topics)
+
+
 def test_topics_of_members_that_are_read_one_by_one_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
     data = [encode_sticky((("a", (at,)), ("no", (1, 2))), at) + b"\0" for at in range(9)]
     metadata = [encode_subscription(Subscription(("a",), each)) for each in data]
@@ -220,6 +249,7 @@ def test_more_distinct_topic_lists_than_are_remembered() -> None:
 
 def test_no_member_and_no_topic() -> None:
     assert len(decode_group([], INDEX, "eager").generation) == 0
+    assert_summarises([])
     nothing = decode_group([encode_subscription(Subscription(("t",), None, (("t", (1, 2)),), 3))], TopicIndex([]), "cooperative")
     assert (len(nothing.subscription_topic), nothing.unknown_claims, nothing.generation.tolist()) == (0, 2, [3])
 

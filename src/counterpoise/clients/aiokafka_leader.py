@@ -72,8 +72,8 @@ class _Leader:
             lead = await self._plan(assignor, given)
             # The host ignores new metadata between assign and SyncGroup: partitions created while the plan was made would
             # have no owner until the next rebalance.
-            wanted = {topic for subscription in given.read for topic in subscription.topics}
-            if not left or _counts(given.topics) == _counts(topics_known(self._coordinator._cluster, wanted)):  # noqa: SLF001
+            known_now = topics_known(self._coordinator._cluster, given.subscribed)  # noqa: SLF001
+            if not left or _counts(given.topics) == _counts(known_now):
                 break
         return assignor.hand_out(lead)
 

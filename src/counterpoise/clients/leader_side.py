@@ -12,11 +12,11 @@ from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.clients.member_side import WITHOUT_HISTORY
 from counterpoise.clients.own_fields import assignment_user_data, capacity_of
-from counterpoise.errors import WireError, some
+from counterpoise.errors import some
 from counterpoise.planning.lead import Lead, lead_plan
 from counterpoise.snapshot.group import Topic
 from counterpoise.snapshot.joined import JoinMember, unreadable_member
-from counterpoise.wire.consumer_protocol import Subscription, decode_subscription
+from counterpoise.wire.join_metadata import summarise
 
 __all__ = ["GroupToLead", "Lag", "group_to_lead", "lead_group", "protocol_to_lead", "topics_known"]
 
@@ -32,8 +32,10 @@ class GroupToLead:
 
     strategy: str  # The strategy that the coordinator chose
     members: tuple[JoinMember, ...]
-    read: tuple[Subscription, ...]  # Their subscriptions, in the same order
-    topics: dict[str, Topic]  # The subscribed topics that the host knows, by name
+    capacity: dict[str, int]  # By member id; members without an entry have 1
+    any_owned: bool  # Whether a member owns partitions while it joins
+    subscribed: frozenset[str]  # Topics to which some member subscribes
+    topics: dict[str, Topic]  # Those of them that the host knows, by name
     group: str
     generation: int  # -1: unknown
     patience_s: float | None  # Seconds after which the group expels a leader that does not answer; None: unknown
@@ -50,18 +52,20 @@ def group_to_lead(
     patience_s: float | None,
     hands_out_generation: bool = False,
 ) -> GroupToLead:
-    """Read the members' subscriptions, and their topics from the host's ClusterMetadata. SnapshotError: one cannot be read."""
+    """Read what members sent, and their topics from the host's ClusterMetadata.
+
+    Raises `SnapshotError` if a subscription cannot be read. O(bytes), vectorised over members (see `summarise`).
+    """
     given = tuple(members)
-    read = tuple(map(_subscription, given))
-    topics = topics_known(cluster, {topic for subscription in read for topic in subscription.topics})
-    return GroupToLead(strategy, given, read, topics, group, generation, patience_s, hands_out_generation)
-
-
-def _subscription(member: JoinMember) -> Subscription:
-    try:
-        return decode_subscription(member.metadata)
-    except WireError as error:
-        raise unreadable_member(member.id, error) from error
+    read = summarise([member.metadata for member in given])
+    for at, error in read.errors:
+        raise unreadable_member(given[at].id, error) from error
+    weights = zip(given, map(capacity_of, read.user_data), strict=True)
+    capacity = {member.id: weight for member, weight in weights if weight != 1}
+    topics = topics_known(cluster, read.topics)
+    return GroupToLead(
+        strategy, given, capacity, read.any_owned, read.topics, topics, group, generation, patience_s, hands_out_generation
+    )
 
 
 def lead_group(
@@ -74,8 +78,6 @@ def lead_group(
     """Plan a group as its leader."""
     begin = time.perf_counter()
     name = given.strategy
-    capacities = {member.id: capacity_of(read.user_data) for member, read in zip(given.members, given.read, strict=True)}
-    heavier = {member: capacity for member, capacity in capacities.items() if capacity != 1}
 
     def user_data(withheld: int) -> bytes | None:
         needed = withheld or (given.hands_out_generation and name not in WITHOUT_HISTORY)
@@ -85,10 +87,10 @@ def lead_group(
         name,
         given.topics,
         given.members,
-        protocol=protocol_to_lead(name, given.read),
+        protocol=protocol_to_lead(name, any_owned=given.any_owned),
         options=options,
         lag=lag({topic: known.partitions for topic, known in given.topics.items()}, given.patience_s),
-        capacity=heavier or None,
+        capacity=given.capacity or None,
         user_data=user_data,
     )
     for member in led.joined.unreadable if name not in WITHOUT_HISTORY else ():
@@ -98,8 +100,12 @@ def lead_group(
     return replace(led, group=given.group, generation=given.generation, milliseconds=(time.perf_counter() - begin) * 1e3)
 
 
-def protocol_to_lead(name: str, members: Iterable[Subscription]) -> str:
-    """Eager or cooperative, by the members' subscriptions.
+def protocol_to_lead(
+    name: str,
+    *,
+    any_owned: bool,  # Whether a member owns partitions while it joins
+) -> str:
+    """Eager or cooperative.
 
     Cooperative if the strategy supports it and some member holds partitions while joining. If none does, everything is
     free (all members are new or have revoked all), so nothing needs withholding and the claims in user data count.
@@ -108,7 +114,7 @@ def protocol_to_lead(name: str, members: Iterable[Subscription]) -> str:
     supported = strategy(name).protocols
     if EAGER not in supported or name == "cooperative-sticky":
         return COOPERATIVE
-    return COOPERATIVE if COOPERATIVE in supported and any(member.owned for member in members) else EAGER
+    return COOPERATIVE if COOPERATIVE in supported and any_owned else EAGER
 
 
 def topics_known(cluster: Any, names: Iterable[str]) -> dict[str, Topic]:

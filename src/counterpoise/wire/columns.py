@@ -12,7 +12,19 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BinaryColumn", "Bool", "Int16", "Int32", "Int64", "UInt8", "gather", "not_utf8", "pack_slices", "windows"]
+__all__ = [
+    "BinaryColumn",
+    "Bool",
+    "Int16",
+    "Int32",
+    "Int64",
+    "UInt8",
+    "distinct_slices",
+    "gather",
+    "not_utf8",
+    "pack_slices",
+    "windows",
+]
 
 Bool: TypeAlias = npt.NDArray[np.bool_]
 UInt8: TypeAlias = npt.NDArray[np.uint8]
@@ -76,6 +88,14 @@ def pack_slices(
         windows(packed, width)[offsets[:-1][rows]] = windows(data, width)[start[rows]]
     fits = int(offsets[-1]) <= np.iinfo(np.int32).max
     return (offsets.astype(np.int32) if fits else offsets), packed
+
+
+def distinct_slices(data: UInt8, start: Int64, length: Int64) -> set[bytes]:
+    """The distinct slices of `data`, as in `pack_slices`; O(bytes), one pass per distinct length."""
+    found = {b""} if len(length) and not length.all() else set()
+    for size, rows in _by_length(length):
+        found.update(gather(data, f"V{size}", start[rows]).tolist())
+    return found
 
 
 def not_utf8(data: UInt8, start: Int64, length: Int64) -> Bool:

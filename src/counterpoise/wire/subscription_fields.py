@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.wire.columns import Bool, Int32, Int64, UInt8, windows
+from counterpoise.wire.columns import Bool, Int32, Int64, UInt8, distinct_slices, windows
 from counterpoise.wire.primitives import java_text
 from counterpoise.wire.topic_lists import Entries, TopicIndex, scan
 
-__all__ = ["Fields", "read_fields", "subscribed_topics"]
+__all__ = ["Fields", "read_fields", "subscribed_names", "subscribed_topics"]
 
 _SHARED_LISTS = 8
 """Distinct topic lists that are remembered: most members of a group subscribe to the same ones."""
@@ -92,6 +92,14 @@ def subscribed_topics(data: UInt8, topics: TopicIndex, fields: Fields) -> tuple[
         codes.append(np.tile(code, len(readable)))
         missing.update(dict.fromkeys(_names(data, start[code < 0], length[code < 0]), len(readable)))
     return np.concatenate(members), np.concatenate(codes), missing
+
+
+def subscribed_names(data: UInt8, fields: Fields) -> frozenset[str]:
+    """Every topic to which a sound member subscribes."""
+    lists = [(fields.others, fields.sound[fields.others.list_of])]
+    lists += [(each.entries, np.full(len(each.entries.list_of), fields.sound[each.members].any())) for each in fields.shared]
+    names = (distinct_slices(data, entries.name_start[kept], entries.name_length[kept]) for entries, kept in lists)
+    return frozenset(map(java_text, set().union(*names)))
 
 
 def _names(data: UInt8, start: Int64, length: Int64) -> list[str]:
