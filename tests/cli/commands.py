@@ -41,6 +41,14 @@ def wait(holds: Callable[[], bool], process: subprocess.Popen[bytes], what: str 
         time.sleep(0.2)
 
 
+def wait_or_end(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Until it holds, or the process has ended."""
+    deadline = time.monotonic() + WITHIN_S
+    while process.poll() is None and not holds():
+        assert time.monotonic() < deadline, "nothing came"
+        time.sleep(0.1)
+
+
 def wait_for_the_end(pids: list[int]) -> None:
     """Until none of these processes runs any more; one that nobody has asked how it ended does not."""
     deadline = time.monotonic() + WITHIN_S

@@ -11,12 +11,12 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.cli.commands import WITHIN_S, family, is_jvm, python_workers, started, wait_for_the_end
+from tests.cli.commands import WITHIN_S, family, is_jvm, python_workers, started, wait_for_the_end, wait_or_end
 from tests.java import java_home
 from tests.pipeline.follow.conftest import reached
 from tests.pipeline.follow.growing import Growing
@@ -121,10 +121,10 @@ class Runs:
         """Run it until all is stored."""
         with self._begun() as process:
             began, before = time.monotonic(), self._stored()
-            _until(process, self._stored)
+            wait_or_end(self._stored, process)
             if not before:
                 self.took = time.monotonic() - began
-            _until(process, self._follows)
+            wait_or_end(self._follows, process)
             self._stop_following(process)
             assert process.wait(WITHIN_S) == (0 if self._mode == "follow" else 1), self._log.read_text()
 
@@ -152,7 +152,7 @@ class Runs:
             for pid in pids if ended is None else ():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            _until(process, self._stored)
+            wait_or_end(self._stored, process)
             if ended is None and process.poll() is None:  # no worker was busy
                 self.took = moment + time.monotonic() - killed_at
             self._stop_following(process)
@@ -169,10 +169,10 @@ class Runs:
     def _moment(self, process: subprocess.Popen[bytes], rng: random.Random, follows: bool) -> float:
         """Wait for a random time after the first task of an update: of this run, or of the next one when it `follows`."""
         if follows:
-            _until(process, lambda: self._stored() and self._follows())
+            wait_or_end(lambda: self._stored() and self._follows(), process)
             jobs = self._jobs()
             self.grow(self._share + MORE)
-            _until(process, lambda: self._jobs() > jobs)
+            wait_or_end(lambda: self._jobs() > jobs, process)
         moment = rng.uniform(0, self.took)
         time.sleep(moment)
         return moment
@@ -201,7 +201,7 @@ class Runs:
             self._log.write_text("")
             self._before = self._files()
             with started(self._log, *self._command) as process:
-                _until(process, lambda: self._jobs() > 0 or self._follows())
+                wait_or_end(lambda: self._jobs() > 0 or self._follows(), process)
                 if REFUSED not in self._log.read_text():
                     yield process
                     return
@@ -219,11 +219,3 @@ class Runs:
         with suppress(FileNotFoundError):  # renamed when Spark ends
             return sum(file.read_text().count('"SparkListenerJobStart"') for file in self._events.iterdir())
         return 0
-
-
-def _until(process: subprocess.Popen[bytes], holds: Callable[[], bool]) -> None:
-    """Until it holds, or the process has ended."""
-    deadline = time.monotonic() + WITHIN_S
-    while process.poll() is None and not holds():
-        assert time.monotonic() < deadline, "nothing came"
-        time.sleep(0.1)

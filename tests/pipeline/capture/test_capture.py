@@ -22,7 +22,8 @@ import pytest
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.folder import missing_of
 from counterpoise.pipeline.source.capture import read_capture
-from counterpoise.pipeline.storage.files import parquet_file, read_bytes
+from counterpoise.pipeline.storage.files import exists, is_local, join, parquet_file, read_bytes
+from counterpoise.pipeline.tables.paths import dataset
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.traffic import Busy, Where, commit, held, open_transaction, transact
 from tests.pipeline.rows import commit_batch
@@ -69,12 +70,14 @@ def following(broker: Broker, out: Path, *more: str) -> Iterator[subprocess.Pope
         process.communicate()
 
 
-def recorded(out: Path) -> list[Where]:
-    """Partition and offset of every record in the folder, as any reader sees it that follows the link once."""
-    if not (out / "consumer_offsets.parquet").exists():
+def recorded(out: Path | str) -> list[Where]:
+    """Partition and offset of every record: in a folder as any reader sees it, on an object store in the files of the capture."""
+    records = join(str(out), "consumer_offsets.parquet")
+    if not exists(records):
         return []
-    table = pq.read_table((out / "consumer_offsets.parquet").resolve(), columns=["partition", "offset"])
-    return list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+    files = [str(Path(records).resolve())] if is_local(records) else read_capture(str(out)).files.records
+    tables = [dataset(file).to_table(columns=["partition", "offset"]) for file in files]
+    return [(row["partition"], row["offset"]) for table in tables for row in table.to_pylist()]
 
 
 def eventually(holds: Callable[[], bool], what: str, process: subprocess.Popen[str]) -> None:
@@ -102,7 +105,7 @@ def fill_up(process: subprocess.Popen[str], fill: Fill) -> None:
         assert line, "it ended"
 
 
-def assert_exact(broker: Broker, out: Path) -> None:
+def assert_exact(broker: Broker, out: Path | str) -> None:
     """What is recorded is what the topic shows: nothing missing, nothing twice."""
     there = recorded(out)
     assert len(there) == len(set(there))

@@ -233,7 +233,7 @@ def _about_deleted(before: float) -> list[str]:
     if not before:
         return []
     words = f"records from before {datetime.fromtimestamp(before, UTC):%Y-%m-%d %H:%M} UTC were deleted (--keep-days)"
-    lost = "groups that have not rebalanced since are shown without members, those without any record since not at all"
+    lost = "groups that have not rebalanced since may be shown without members, those without any record since not at all"
     return [f"{words}: {lost}, unless an earlier run of --since last has read them"]
 
 
