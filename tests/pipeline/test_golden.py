@@ -1,8 +1,8 @@
 """Audits of the test captures give the golden tables, row by row, whatever is chosen of them and whatever they lack.
 
-Five clusters: the shop; a part of it in several files, with damaged commits and some that never took effect; a small made-up
+The shop; a part of it in several files, with damaged commits and some that never took effect; a small made-up
 fleet whose times are whole seconds, so that commits, samples and steps fall together; recorded groups of KIP-848; and a made-up
-fleet with times in milliseconds, groups of KIP-848, deleted groups and all client libraries.
+fleet with times in milliseconds, groups of KIP-848, deleted groups and all client libraries. And the other recordings.
 """
 
 from __future__ import annotations
@@ -37,8 +37,19 @@ from tests.s3_server import upload
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RECORDED = Path(__file__).parents[1] / "data" / "recorded" / "kip848"
-CLUSTERS = ("eu/west: 1", "made up", "by brokers", "milliseconds")
+RECORDED = Path(__file__).parents[1] / "data" / "recorded"
+CLUSTERS = (
+    "eu/west: 1",
+    "made up",
+    "by brokers",
+    "milliseconds",
+    "kicked",
+    "members",
+    "scaled",
+    "3.9 classic",
+    "3.9 kip848",
+    "default",
+)
 LOG_PARTITIONS = (0, 1, 4)
 """With groups of both protocols, and one whose members polled too late."""
 ABORTED = 40
@@ -51,25 +62,43 @@ CASES: Mapping[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "topics": ((0,), {"scope": AuditScope(groups=("*",), topics=("order*",))}),
     "hashed": ((1, 2), {"salt": "salt"}),
     "unsampled": ((1, 2), {}),
+    "recordings": ((4, 5, 6, 7, 8), {}),
+    "shop": ((9,), {"strategies": None}),
 }
 """Case -> which captures are audited, and what else is asked for."""
 LONG = os.environ.get("COUNTERPOISE_PROFILE") == "long"
 QUICK = [
-    *(("path", case) for case in ("plain", "topics", "hashed")),
+    *(("path", case) for case in ("plain", "topics", "hashed", "recordings")),
     ("--since last, five cuts", "window"),
     ("DataFrame --since last, five cuts", "window"),
     ("pattern *", "reset"),
     ("DataFrame", "unsampled"),
     ("--follow", "reset"),
 ]
-"""Each way and each case; an object store has a test of its own."""
+"""Each way and each case; an object store and the whole shop have tests of their own."""
 PAIRS = [(way, case) for way in WAYS for case in CASES] if LONG else QUICK
 
 
 def captures_in(out: Path, shop: Path) -> dict[str, Path]:
     """The captures by cluster."""
-    made = part_of_shop(shop, out / "shop"), whole_seconds(out / "fleet"), RECORDED, milliseconds(out / "milliseconds")
+    made = [
+        part_of_shop(shop, out / "shop"),
+        whole_seconds(out / "fleet"),
+        RECORDED / "kip848",
+        milliseconds(out / "milliseconds"),
+    ]
+    made += [RECORDED / name for name in ("kicked", "members", "scaled")]
+    made += [of_kafka_3(name, out) for name in ("classic", "kip848")]
+    made += [shop]
     return dict(zip(CLUSTERS, made, strict=True))
+
+
+def of_kafka_3(name: str, out: Path) -> Path:
+    """A recording of Kafka 3.9 as a capture."""
+    folder = out / name
+    folder.mkdir()
+    shutil.copy(RECORDED / "kafka39" / f"{name}.parquet", folder / "consumer_offsets.parquet")
+    return folder
 
 
 def part_of_shop(shop: Path, out: Path) -> Path:
