@@ -27,8 +27,12 @@ AS_USERS_HAVE = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
-# Clusters, a server of Connect, catalogs, full disks, a week of kills: minutes. In the long profile, or when the file is named.
-_LONG = ["test_cluster.py", "test_machine_faults.py", "test_spark_pages.py", "tables/test_catalogs.py", "capture/test_week.py"]
+# Clusters, a server of Connect, catalogs, Spark's Kafka source, full disks, a week of kills: minutes.
+# In the long profile, or when the file is named.
+_LONG = [
+    *("test_cluster.py", "test_machine_faults.py", "test_spark_pages.py", "tables/test_catalogs.py", "capture/test_week.py"),
+    "capture/test_spark_kafka.py",
+]
 collect_ignore = [] if os.environ.get("COUNTERPOISE_PROFILE") == "long" else _LONG
 
 

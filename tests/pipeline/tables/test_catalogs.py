@@ -197,28 +197,32 @@ def provisional_files(out: Path) -> set[str]:
     return set(saved.provisional_files)
 
 
-@pytest.fixture(params=list(FORMATS))
-def user(request: pytest.FixtureRequest, tmp_path: Path) -> User:
+def user_of(folder: Path, wanted: Format) -> User:
     """An empty folder, a metastore (Derby) or warehouse in it, and a schema."""
-    wanted = FORMATS[request.param]
     settings = {**COMMON, **wanted.settings}
     env = {
         name: value for name, value in os.environ.items() if name not in ("SPARK_REMOTE", "SPARK_HOME", "PYSPARK_GATEWAY_PORT")
     }
-    env |= {"JAVA_HOME": java_home(), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": str(tmp_path / "conf")}
+    env |= {"JAVA_HOME": java_home(), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": str(folder / "conf")}
     env |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if wanted.jars:
         found = [str(jar) for jar in sorted((LAKE / "jars").glob("*.jar")) if jar.name.startswith(wanted.jars)]
-        assert found, f"{LAKE}: no jars of {request.param}; run `scripts/fetch_lake.sh .lake`"
+        assert found, f"{LAKE}: no jars of {wanted.jars}; run `scripts/fetch_lake.sh .lake`"
         settings["spark.jars"] = ",".join(found)
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(LAKE / "python"), env.get("PYTHONPATH")]))
-    (tmp_path / "conf").mkdir()
+    (folder / "conf").mkdir()
     lines = [f"{name} {value}\n" for name, value in settings.items()]
-    (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
-    one = User(tmp_path, env, wanted)
+    (folder / "conf" / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
+    one = User(folder, env, wanted)
     if wanted.schema != "default":
         assert one.run(SQL, f"CREATE NAMESPACE {wanted.schema}") == 0, one.said()
     return one
+
+
+@pytest.fixture(params=list(FORMATS))
+def user(request: pytest.FixtureRequest, tmp_path: Path) -> User:
+    """Someone who uses one of the formats."""
+    return user_of(tmp_path, FORMATS[request.param])
 
 
 def test_a_catalog_has_the_rows_of_the_folder_and_none_twice(user: User, tmp_path: Path) -> None:
