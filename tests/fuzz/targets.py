@@ -88,7 +88,7 @@ def _plan(data: bytes) -> object:
 
 
 def _request(data: bytes) -> object:
-    asked = read_request(text_of(lambda: data, "request"))
+    asked = read_request(data)
     counts = asked.topics.values() if isinstance(asked.topics, Mapping) else ()
     sizes = [count.get("partitions") if isinstance(count, Mapping) else count for count in counts]
     if sum(size for size in sizes if isinstance(size, int)) > FEW:

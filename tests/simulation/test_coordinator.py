@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from counterpoise.errors import UnknownStrategyError
 from counterpoise.simulation import Event, MemberGroup, Scenario, Timing, simulate
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.play import Play
@@ -341,3 +342,9 @@ def test_the_work_of_an_event_does_not_grow_with_the_members_that_it_does_not_na
         return lines_of(lambda: list(faults(scenario))) + lines_of(lambda: [play._names(event) for event in events])
 
     assert checked(400) < 8.5 * checked(50)
+
+
+def test_an_unknown_strategy_is_refused_also_if_the_members_bring_their_own() -> None:
+    scenario = Scenario("case", {"t": 4}, [MemberGroup("m", ["t"], 2, strategies=("range",))], [])
+    with pytest.raises(UnknownStrategyError, match="'stickey' is unknown"):
+        simulate(scenario, ["stickey"])

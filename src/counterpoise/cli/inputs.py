@@ -7,7 +7,7 @@ import math
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -228,8 +228,7 @@ def read_options(pairs: Sequence[str], name: str) -> dict[str, object]:
         option, equals, value = pair.partition("=")
         if not equals or not option:
             raise OptionError(f"--option {pair}: expected NAME=VALUE")
-        try:
-            options[option.replace("-", "_")] = json.loads(value)
-        except (ValueError, RecursionError):
-            options[option.replace("-", "_")] = value
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+        options[option.replace("-", "_")] = value
     return check_options(name, options)

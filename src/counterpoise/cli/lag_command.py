@@ -157,11 +157,6 @@ def _lag_by_member(live: LiveGroup) -> dict[str, int]:
     return held
 
 
-def _as_values(state: PartitionState) -> dict[str, Any]:
-    quality, note = _QUALITIES[state.quality]
-    return asdict(state) | {"quality": quality, "note": note}
-
-
 def _as_object(live: LiveGroup, advice: str | None) -> dict[str, Any]:
     held = _lag_by_member(live)
     return {
@@ -177,7 +172,9 @@ def _as_object(live: LiveGroup, advice: str | None) -> dict[str, Any]:
             }
             for member in live.group.members
         ],
-        "partitions": [_as_values(state) for state in live.partitions],
+        "partitions": [
+            asdict(state) | dict(zip(("quality", "note"), _QUALITIES[state.quality], strict=True)) for state in live.partitions
+        ],
         "not_read": list(live.faults),
         "hint": advice,
     }

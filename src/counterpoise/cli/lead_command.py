@@ -8,11 +8,10 @@ from collections.abc import Mapping
 
 import click
 
-from counterpoise.assignors.registry import check_options
 from counterpoise.cli.inputs import TEXT, read_lines
 from counterpoise.cli.render import say
 from counterpoise.errors import CounterpoiseError, SubscriptionWarning
-from counterpoise.planning.lead import Lead, lead_checked
+from counterpoise.planning.lead import lead_checked
 from counterpoise.snapshot.json_text import decoded, fitted, text_of
 from counterpoise.snapshot.parts import LeadLine
 
@@ -37,7 +36,7 @@ def command(requests: str, _json: bool) -> None:
     failed = False
     for number, line in read_lines(requests):
         try:
-            led = _lead(line)
+            led = lead_checked(read_request(line))
             if led.joined.missing_topics:
                 say(f"counterpoise: line {number}: warning: {SubscriptionWarning(led.joined.missing_topics)}", err=True)
             say(write_answer(led.assignments))
@@ -48,18 +47,9 @@ def command(requests: str, _json: bool) -> None:
     sys.exit(2 if failed else 0)
 
 
-def _lead(line: bytes) -> Lead:
-    request = read_request(text_of(lambda: line, "request"))
-    options = check_options(request.strategy, request.options)
-    lag, capacities, protocol = request.lag, request.capacity, request.protocol
-    return lead_checked(
-        request.strategy, request.topics, request.members, protocol=protocol, lag=lag, capacity=capacities, options=options
-    )
-
-
-def read_request(line: str | bytes) -> LeadLine:
+def read_request(line: bytes) -> LeadLine:
     """One request; `lead` checks its parts. Raises `SnapshotError` if it is no JSON object, or a field is missing or unknown."""
-    value = decoded(line, "a request is one JSON object with strategy, topics and members")
+    value = decoded(text_of(lambda: line, "request"), "a request is one JSON object with strategy, topics and members")
     return fitted(value, LeadLine, "request", "its fields are " + ", ".join(LeadLine.__struct_fields__))
 
 

@@ -42,7 +42,9 @@ def draw_outcomes(title: str, outcomes: Mapping[str, Outcome]) -> str:
 
     A red dotted line is time without an owner, a thin line above the ribbons a round of the group. Names are escaped.
     """
-    drawn, left_out = _chosen(outcomes)
+    changes = Counter((piece.topic, piece.partition) for outcome in outcomes.values() for piece in outcome.ownership)
+    drawn = sorted(sorted(changes, key=lambda key: (-changes[key], key))[:MOST_RIBBONS])
+    left_out = len(changes) - len(drawn)
     members = looks(piece.member for outcome in outcomes.values() for piece in outcome.ownership)
     end = max([outcome.duration for outcome in outcomes.values()], default=0.0)
     axis = Axis(0, max(round(end * 1e6), 1), LEFT, RIGHT)
@@ -59,12 +61,6 @@ def draw_outcomes(title: str, outcomes: Mapping[str, Outcome]) -> str:
         f'<text class="b" x="{LEFT}" y="18">{escape(visible(title))}</text>{"".join(body)}'
         f'<text class="n" x="{LEFT}" y="{height - 6}">{foot}</text></svg>\n'
     )
-
-
-def _chosen(outcomes: Mapping[str, Outcome]) -> tuple[list[tuple[str, int]], int]:
-    changes = Counter((piece.topic, piece.partition) for outcome in outcomes.values() for piece in outcome.ownership)
-    most = sorted(changes, key=lambda key: (-changes[key], key))[:MOST_RIBBONS]
-    return sorted(most), len(changes) - len(most)
 
 
 def _panel(outcome: Outcome, drawn: Sequence[tuple[str, int]], members: Mapping[str, Look], axis: Axis, top: float) -> list[str]:
@@ -104,6 +100,5 @@ def _ribbon(piece: Ownership, look: Look, axis: Axis, y: float) -> str:
 
 def _clock(seconds: float) -> str:
     """Time since the start: 0:07, 12:30, 3:00:00."""
-    whole = int(seconds)
-    hours, rest = divmod(whole, 3600)
+    hours, rest = divmod(int(seconds), 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"

@@ -73,7 +73,7 @@ def command(
         else:
             _print(group, plan)
             if compared is not None:
-                print_comparison(console(), group, chosen)
+                print_comparison(group, chosen)
 
 
 def _with_lag(group: Group, out: str, at: str | None, cluster: str | None) -> Group:

@@ -76,7 +76,11 @@ def command(
       counterpoise simulate --audit out/demo --group order-service --members 2
     """
     if listing:
-        _list(as_json)
+        rows = [(name, load(name).about) for name in ready_scenarios()]
+        if as_json:
+            click.echo(json.dumps(dict(rows)))
+        else:
+            console().print(table_of("ready scenarios", ["name", "about"], rows))
         return
     if members is not None:
         if audit is None or group is None or any((scenario, names, library, picture)):
@@ -111,26 +115,14 @@ def _given(scenario: str | None, audit: str | None, group: str | None, cluster: 
         raise OptionError("name one SCENARIO, or --audit DIR with --group NAME; --list shows the ready scenarios")
     if scenario is not None:
         return load(scenario), None
-    past = recorded(_rows(str(audit), str(group), cluster), name=str(group))
-    return past.scenario, past
-
-
-def _rows(audit: str, group: str, cluster: str | None) -> list[dict[str, Any]]:
     need("reading an audit's tables", "report", "pyarrow")
     from counterpoise.pipeline.tables.paths import rows_of_group
 
-    rows: list[dict[str, Any]] = rows_of_group(audit, "group_generations", group, cluster).to_pylist()
+    rows = rows_of_group(str(audit), "group_generations", str(group), cluster).to_pylist()
     if not rows:
         raise ScenarioError(f"{group}: the audit has no such classic group")
-    return rows
-
-
-def _list(as_json: bool) -> None:
-    rows = [(name, load(name).about) for name in ready_scenarios()]
-    if as_json:
-        click.echo(json.dumps(dict(rows)))
-    else:
-        console().print(table_of("ready scenarios", ["name", "about"], rows))
+    past = recorded(rows, name=str(group))
+    return past.scenario, past
 
 
 def _as_json(scenario: Scenario, outcomes: dict[str, Outcome], past: Recorded | None) -> dict[str, Any]:

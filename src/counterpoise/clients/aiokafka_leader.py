@@ -29,16 +29,15 @@ _MOST_PLANS = 3
 
 
 class CollectingAssignor(HostAssignor):
-    """An assignor whose `assign` only collects what is needed to plan while `collecting` is set."""
+    """An assignor whose `assign` only collects what is needed to plan while `collected` is a list."""
 
-    collecting = False
-    collected: GroupToLead | None = None
+    collected: list[GroupToLead] | None = None
 
     @PerConsumer
     def assign(self, cluster: Any, members: Any) -> dict[str, bytes]:
         """As for `HostAssignor`; while it collects, the result is empty."""
-        if self.collecting:
-            self.collected = self._to_lead(cluster, members)
+        if self.collected is not None:
+            self.collected.append(self._to_lead(cluster, members))
             return {}
         return super().assign(cluster, members)  # type: ignore[no-any-return]
 
@@ -79,14 +78,14 @@ class _Leader:
 
     async def _collect(self, assignor: CollectingAssignor, response: Any) -> GroupToLead:
         """The host's own method, up to the call of `assign`: it waits for the metadata of the group's topics."""
-        assignor.collecting = True
+        found: list[GroupToLead] = []
+        assignor.collected = found
         try:
             await self._host_perform(response)
         finally:
-            assignor.collecting = False
-        given, assignor.collected = assignor.collected, None
-        assert given is not None, "the host did not call assign"
-        return given
+            assignor.collected = None
+        assert found, "the host did not call assign"
+        return found[-1]
 
     async def _plan(self, assignor: CollectingAssignor, given: GroupToLead) -> Lead:
         self._coordinator._start_heartbeat_task()  # noqa: SLF001

@@ -44,7 +44,7 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
             offsets = self.offsets()
             if offsets and offsets != self._committed_last:
                 try:
-                    await _commit_with_retries(self._consumer, self._consumer.commit, offsets)
+                    await self._commit_with_retries(self._consumer.commit, offsets)
                 except IllegalStateError:
                     # The subscription has changed under way; what it took away is revoked.
                     return False
@@ -71,12 +71,12 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
     async def _commit(self, offsets: dict[Any, Any]) -> None:
         async with self._committing:
             try:
-                await _commit_with_retries(self._consumer, self._consumer.commit, offsets)
+                await self._commit_with_retries(self._consumer.commit, offsets)
             except IllegalStateError:
                 # The subscription has changed, and `commit` knows only the new one, to which nothing is assigned yet.
                 before = {each: OffsetAndMetadata(offset, "") for each, offset in offsets.items()}
                 known = partial(self._consumer._coordinator.commit_offsets, Assignment(list(before)))  # noqa: SLF001
-                await _commit_with_retries(self._consumer, known, before)
+                await self._commit_with_retries(known, before)
 
     def _membership(self) -> Membership | None:
         coordinator = getattr(self._consumer, "_coordinator", None)
@@ -86,25 +86,22 @@ class AioKafkaListener(ListenerCore, ConsumerRebalanceListener):  # type: ignore
     def _cooperates(self) -> bool:
         return False
 
+    async def _commit_with_retries(self, commit: Callable[[dict[Any, Any]], Awaitable[None]], offsets: dict[Any, Any]) -> None:
+        """Commit, in half a minute at most; topics that have been deleted are left out. aiokafka itself never stops trying.
 
-async def _commit_with_retries(
-    consumer: Any, commit: Callable[[dict[Any, Any]], Awaitable[None]], offsets: dict[Any, Any]
-) -> None:
-    """Commit, in half a minute at most; topics that have been deleted are left out. aiokafka itself never stops trying.
-
-    Raises `KafkaTimeoutError` if the group has not taken the offsets in time.
-    """
-    for _ in range(_TRIES):
-        try:
-            async with asyncio.timeout(_TRY_S):
-                return await commit(offsets)
-        except TimeoutError:
-            # Of a topic that is no longer subscribed the client knows nothing: it may be there.
-            client = consumer._client  # noqa: SLF001
-            gone = {topic for topic in client._topics if not client.cluster.partitions_for_topic(topic)}  # noqa: SLF001
-            there = {each: offset for each, offset in offsets.items() if each.topic not in gone}
-            if len(there) < len(offsets):
-                log.warning("%d partitions are not committed: their topics are gone", len(offsets) - len(there))
-            if not (offsets := there):
-                return None
-    raise KafkaTimeoutError(f"no commit within {_TRY_S * _TRIES:.0f} s")
+        Raises `KafkaTimeoutError` if the group has not taken the offsets in time.
+        """
+        for _ in range(_TRIES):
+            try:
+                async with asyncio.timeout(_TRY_S):
+                    return await commit(offsets)
+            except TimeoutError:
+                # Of a topic that is no longer subscribed the client knows nothing: it may be there.
+                client = self._consumer._client  # noqa: SLF001
+                gone = {topic for topic in client._topics if not client.cluster.partitions_for_topic(topic)}  # noqa: SLF001
+                there = {each: offset for each, offset in offsets.items() if each.topic not in gone}
+                if len(there) < len(offsets):
+                    log.warning("%d partitions are not committed: their topics are gone", len(offsets) - len(there))
+                if not (offsets := there):
+                    return None
+        raise KafkaTimeoutError(f"no commit within {_TRY_S * _TRIES:.0f} s")

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from counterpoise.clients.member_side import pairs
@@ -215,7 +214,7 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
         """Close the consumer; with `enable.auto.commit` it commits what was polled."""
         self.consumer.close()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _checked(self, plan: Plan | Shares | str | Path) -> Shares:

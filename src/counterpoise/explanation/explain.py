@@ -42,7 +42,10 @@ def explain(group: Group, plan: AnyPlan, topic: str, partition: int) -> str:
     """
     facts = gather(check_group(group), plan, topic, partition)
     names = group.member_ids
-    parts = [_where(facts, names), *_claims_that_lost(facts, names), *_waiting(facts, names)]
+    parts = [_where(facts, names), *_claims_that_lost(facts, names)]
+    if facts.waits:
+        holders = f"{names[facts.holder]} has" if facts.holder >= 0 else "the members that claim it have"
+        parts.append(f"It is withheld in this round until {holders} revoked it.")
     return " ".join(parts)
 
 
@@ -120,8 +123,9 @@ def _by_lag(facts: Facts, behind: Behind, names: Sequence[str]) -> str:
 def _free(facts: Facts, names: Sequence[str]) -> str:
     """Why no member may keep it."""
     if facts.holder == CONTESTED:
-        rivals = [claim.member for claim in facts.claims if claim.generation == facts.claims[0].generation]
-        when = _generation(facts.claims[0].generation)
+        newest = facts.claims[0].generation
+        when = "without a generation" if newest < 0 else f"in the same generation {newest}"
+        rivals = [claim.member for claim in facts.claims if claim.generation == newest]
         nobody = "neither" if len(rivals) == 2 else "none of them"
         return f"{_listed(rivals, names)} claim {facts.name} {when}, so {nobody} counts as its owner."
     if facts.holder >= 0:
@@ -156,19 +160,9 @@ def _claims_that_lost(facts: Facts, names: Sequence[str]) -> list[str]:
     return [f"The claim of {ages} is older than that of {against} ({_of_generation(newest.generation)}) and does not count."]
 
 
-def _waiting(facts: Facts, names: Sequence[str]) -> list[str]:
-    """The cooperative protocol's second round."""
-    holders = f"{names[facts.holder]} has" if facts.holder >= 0 else "the members that claim it have"
-    return [f"It is withheld in this round until {holders} revoked it."] if facts.waits else []
-
-
 def _share(facts: Facts, member: int) -> str:
     weighted = int(facts.capacity.min()) != int(facts.capacity.max())
     return f"{facts.load[member]}" + (f" (capacity {facts.capacity[member]})" if weighted else "")
-
-
-def _generation(generation: int) -> str:
-    return "without a generation" if generation < 0 else f"in the same generation {generation}"
 
 
 def _of_generation(generation: int) -> str:

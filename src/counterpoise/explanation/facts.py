@@ -73,7 +73,7 @@ def gather(group: Group, plan: AnyPlan, topic: str, partition: int) -> Facts:
     handed, _ = owners_or_faults(group, plan, now=True)
     claims = problem.previous_owner
     mine = np.flatnonzero(settled.claim_partition == at)
-    listed = {Claim(member, int(settled.generation[member])) for member in sorted(set(settled.claim_member[mine].tolist()))}
+    listed = {Claim(member, group.members_by_code[member].generation) for member in settled.claim_member[mine].tolist()}
     load = loads(problem.n_members, owner)
     holder, target = int(problem.holder[at]), int(owner[at])
     strategy = plan.strategy if isinstance(plan, Plan | WrittenPlan) else None

@@ -116,17 +116,11 @@ BEHAVIOURS = (
 )
 _BY_KEY = {(row.library, row.kind): row for row in BEHAVIOURS}
 _STRATEGIES = {
-    JAVA: ("sticky", "cooperative-sticky"),
+    **dict.fromkeys((JAVA, FRANZ_GO, KAFKA_PYTHON, _OURS), ("sticky", "cooperative-sticky")),
     LIBRDKAFKA: ("cooperative-sticky",),
-    FRANZ_GO: ("sticky", "cooperative-sticky"),
     KAFKA_GO: (),
-    KAFKA_PYTHON: ("sticky", "cooperative-sticky"),
-    _OURS: ("sticky", "cooperative-sticky"),
-    AIOKAFKA: ("sticky",),
-    COUNTERPOISE[AIOKAFKA]: ("sticky",),
-    PYTHON: ("sticky",),
 }
-"""The strategies that the audit may suggest for each library; in kafka-python the cooperative one is ours."""
+"""The strategies that the audit may suggest for a library, for others `sticky`; in kafka-python the cooperative one is ours."""
 
 
 def behaviour(library: str, kind: str) -> Behaviour:

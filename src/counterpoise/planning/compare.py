@@ -69,11 +69,10 @@ def compare(group: Group, strategies: Iterable[str] | None = None) -> Comparison
     -----
     `min_moves` is the number of moves of the `sticky` plan: the fewest any plan of optimal balance needs.
     """
-    if strategies is not None:
-        check_names("strategies", strategies)
     problem = problem_of(group)
     if strategies is None:
         strategies = (name for name in registered() if group.lag is not None or name not in ("lag", "lag-sticky"))
+    check_names("strategies", strategies)
     optimal = assignor("sticky")(problem)
     plans = {name: planned(problem, group.member_ids, group.topic_names, name, protocol_of(name), {}) for name in strategies}
     queries = [Query(problem, plan.target_owner, plan.protocol == COOPERATIVE, optimal) for plan in plans.values()]

@@ -14,7 +14,7 @@ from counterpoise.planning.assign import planned, protocol_of
 from counterpoise.snapshot.checks import check_lag, checked, known_topics, refuse_sets
 from counterpoise.snapshot.frozen import FrozenDict, frozen
 from counterpoise.snapshot.joined import JoinedProblem, join_problem
-from counterpoise.snapshot.parts import JoinMember, LeadRequest, Topic
+from counterpoise.snapshot.parts import JoinMember, LeadLine, LeadRequest, Topic
 from counterpoise.snapshot.plan import Plan
 from counterpoise.wire.group_assignments import encode_assignments
 from counterpoise.wire.user_data import ProtocolKind
@@ -119,35 +119,30 @@ def lead(
     O(bytes + P) around the strategy's own cost; no step per topic or partition in Python, except for
     subscribed topics that are not in `topics`.
     """
-    plan = lead_checked(strategy, topics, members, protocol=protocol, lag=lag, capacity=capacity, options=options)
+    plan = lead_checked(LeadLine(strategy, topics, members, protocol, options, lag, capacity))
     if plan.joined.missing_topics:
         warnings.warn(SubscriptionWarning(plan.joined.missing_topics), stacklevel=2)
     return dict(plan.assignments)
 
 
-def lead_checked(
-    strategy: str,
-    topics: Mapping[str, int | Topic | Mapping[str, Any]],
-    members: Iterable[JoinMember | Mapping[str, Any]] | Mapping[str, bytes],
-    *,
-    protocol: str | None = None,
-    lag: Mapping[str, Sequence[int]] | None = None,
-    capacity: Mapping[str, int] | None = None,
-    options: Mapping[str, object],
-) -> Lead:
+def lead_checked(asked: LeadLine) -> Lead:
     """Check the input as `lead` does, and return the whole plan; does not warn (see `joined.missing_topics`)."""
+    members = asked.members
     if isinstance(members, Mapping):
         members = [{"id": member, "metadata": metadata} for member, metadata in members.items()]
-    refuse_sets(lag)
+    refuse_sets(asked.lag)
     form = "a member has id, instance_id and metadata; docs/snapshot.md has the form of topics and lag"
-    given = checked({"topics": topics, "members": members, "lag": lag, "capacity": capacity}, LeadRequest, advice=form)
+    parts = {"topics": asked.topics, "members": members, "lag": asked.lag, "capacity": asked.capacity}
+    given = checked(parts, LeadRequest, advice=form)
     known = known_topics(given.topics)
     check_lag(given.lag or {}, known)
     joined = [JoinMember(each.id, _bytes(each), each.instance_id) for each in given.members]
     unknown = sorted((given.capacity or {}).keys() - {each.id for each in joined})
     if unknown:
         raise SnapshotError(f"capacity.{unknown[0]}: no such member; members are {some(sorted(each.id for each in joined))}")
-    return lead_plan(strategy, known, joined, protocol=protocol, options=options, lag=given.lag, capacity=given.capacity)
+    return lead_plan(
+        asked.strategy, known, joined, protocol=asked.protocol, options=asked.options, lag=given.lag, capacity=given.capacity
+    )
 
 
 def lead_plan(

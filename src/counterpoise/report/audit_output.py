@@ -160,15 +160,10 @@ class Audit:
         return found
 
     def _table(self, name: str, columns: list[str] | None = None, where: Any = None) -> Any:
-        source = self._source(name)
-        if not source.files:
-            return pa.table({})
-        try:
-            return source.to_table(columns=self._columns(source, columns), filter=self._within(name, source, where))
-        except (pa.ArrowException, OSError) as error:
-            raise self._unreadable(name, error) from error
+        batches = list(self._batches(name, columns, where))
+        return pa.Table.from_batches(batches) if batches else pa.table({})
 
-    def _batches(self, name: str, columns: list[str], where: Any) -> Any:
+    def _batches(self, name: str, columns: list[str] | None, where: Any) -> Any:
         source = self._source(name)
         if not source.files:
             return

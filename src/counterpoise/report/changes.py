@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from counterpoise.report.history import Row
-from counterpoise.report.words import UNKNOWN, clock, long, number, percent, phrase, rounded, seconds, visible
+from counterpoise.report.words import UNKNOWN, clock, duration, long, number, percent, phrase, rounded, visible
 
 __all__ = ["FIGURES", "change_words"]
 
@@ -24,7 +24,7 @@ def change_words(rows: Iterable[Row], period: tuple[int, int]) -> list[Row]:
         {
             "at": clock(row["at"], day=long(period)),
             "what": _arrow(visible(row["state_before"] or UNKNOWN), visible(row["state_after"] or UNKNOWN)),
-            "lasted": _pair(row, "seconds", seconds),
+            "lasted": _pair(row, "seconds", lambda value: duration(None if value is None else value * 1000)),
             "figures": [_figure(row, name) for name, _ in FIGURES],
             "verdict": phrase(row["verdict"]),
             "certainty": percent(row["certainty"]),

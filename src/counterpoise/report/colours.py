@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -29,11 +30,7 @@ class Look:
 
 def looks(keys: Iterable[str]) -> dict[str, Look]:
     """A look for each distinct key, in the order of their first appearance."""
-    found: dict[str, Look] = {}
-    for key in keys:
-        if key not in found:
-            found[key] = Look(len(found) % (HUES * PATTERNS), _letters(len(found)))
-    return found
+    return {key: Look(at % (HUES * PATTERNS), _letters(at)) for at, key in enumerate(dict.fromkeys(keys))}
 
 
 def _letters(index: int) -> str:
@@ -55,10 +52,7 @@ def identities(
     client_of: dict[str, str] = {}
     shared: set[str] = set()
     for members in steps:
-        seen: set[str] = set()
         for member, client in sorted(members):
             client_of.setdefault(member, client)
-            if client in seen:
-                shared.add(client)
-            seen.add(client)
+        shared.update(client for client, n in Counter(client for _, client in members).items() if n > 1)
     return {member: member if not client or client in shared else client for member, client in client_of.items()}

@@ -124,7 +124,12 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
         "script": Markup(script),  # noqa: S704 - our own files, no part of them comes from outside
         "script_hash": f"sha256-{digest}",
         "figures": figures(summary),
-        "charts": _charts(summary),
+        "charts": [
+            ("Rebalances by cause", bars(summary["rebalances"]["by_cause"])),
+            ("Steps by kind", bars(summary["rebalances"]["by_kind"])),
+            ("Groups by type", bars(summary["groups"]["by_type"])),
+            ("Groups by strategy", bars(summary["groups"]["by_protocol"], visible)),
+        ],
         "strategies": strategy_rows(summary["strategies"], None, None),
         "actions": [_action(summary, row, number_of) for row in summary["actions"]],
         "columns": COLUMNS,
@@ -136,16 +141,6 @@ def _page(audit: Audit, limits: Limits, environment: Any) -> dict[str, Any]:
         "sections": sections,
         "notes": [visible(note) for note in summary["notes"]],
     }
-
-
-def _charts(summary: Row) -> list[tuple[str, Any]]:
-    charts = [
-        ("Rebalances by cause", bars(summary["rebalances"]["by_cause"])),
-        ("Steps by kind", bars(summary["rebalances"]["by_kind"])),
-        ("Groups by type", bars(summary["groups"]["by_type"])),
-        ("Groups by strategy", bars(summary["groups"]["by_protocol"], visible)),
-    ]
-    return [(title, made) for title, made in charts if made]
 
 
 def _action(summary: Row, row: Row, number_of: Mapping[str, int]) -> Row:

@@ -143,8 +143,6 @@ class Axis:
 def ticks(axis: Axis, most: int = 9) -> list[tuple[float, int]]:
     """Round instants (UTC) along the axis as (x, microseconds): the finest step of a fixed list that needs at most `most`."""
     length = max(axis.stop - axis.start, 1) / 1e6
-    step = next((s for s in _TICK_SECONDS if length / s <= most), None)
-    if step is None:
-        step = int(-(-length // (most * 2592000)) * 2592000)
+    step = next((s for s in _TICK_SECONDS if length / s <= most), int(-(-length // (most * 2592000)) * 2592000))
     first = -(-axis.start // (step * 1_000_000)) * step * 1_000_000
     return [(axis.x(at), at) for at in range(first, axis.stop + 1, step * 1_000_000)]

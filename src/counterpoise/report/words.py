@@ -27,7 +27,6 @@ __all__ = [
     "phrase",
     "plural",
     "rounded",
-    "seconds",
     "slug",
     "visible",
     "visible_lines",
@@ -102,11 +101,6 @@ def duration(milliseconds: float | None) -> str:
     return UNKNOWN if milliseconds is None else wording.duration(milliseconds)
 
 
-def seconds(value: float | None) -> str:
-    """Seconds as `duration` writes them."""
-    return duration(None if value is None else value * 1000)
-
-
 def rounded(value: float | None) -> str:
     """A number with one decimal place if it is below 10."""
     return count(None if value is None else round(value, 1 if value < 10 else None))
@@ -114,23 +108,17 @@ def rounded(value: float | None) -> str:
 
 def instant(microseconds: int | None) -> str:
     """Microseconds since 1970 as date and time, UTC."""
-    return UNKNOWN if microseconds is None else f"{_at(microseconds):%Y-%m-%d %H:%M:%S}"
+    return UNKNOWN if microseconds is None else f"{_EPOCH + timedelta(microseconds=microseconds):%Y-%m-%d %H:%M:%S}"
 
 
 def clock(microseconds: int | None, *, day: bool = False) -> str:
     """Microseconds since 1970 as the time of day, UTC; with the date if `day`."""
-    if day:
-        return instant(microseconds)
-    return UNKNOWN if microseconds is None else f"{_at(microseconds):%H:%M:%S}"
+    return instant(microseconds) if day else instant(microseconds).rpartition(" ")[2]
 
 
 def long(period: tuple[int, int]) -> bool:
     """Whether two instants, in microseconds, are at least a day apart, so that times need their date."""
     return period[1] - period[0] >= DAY
-
-
-def _at(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 def visible_lines(text: str | None) -> str:

@@ -112,7 +112,7 @@ class Coordinator:
     # What members send.
 
     def on_join(self, client: Client, hands_over: bool = False) -> None:
-        """JoinGroup arrives."""
+        """JoinGroup arrives; `hands_over`: the client has revoked what goes to another member."""
         if not client.alive:
             return
         entry, said = self._members.get(client.number), client.statement()
@@ -163,7 +163,7 @@ class Coordinator:
 
     def _await(self, entry: _Registration, last: int) -> None:
         entry.expires = last + milliseconds(self.timing.session_timeout)
-        self.world.timer(entry.expires - self.world.now, self._expire, entry.client, entry.expires)
+        self.world.after(entry.expires - self.world.now, self._expire, entry.client, entry.expires, timer=True)
 
     def _expire(self, client: Client, expires: int) -> None:
         """The session is over; a member that waits for the end of a JoinGroup phase counts as alive until then."""
@@ -189,11 +189,11 @@ class Coordinator:
         if any(topic in other.said.topics for other in self._members.values()):
             wait = max(entry.client.busy_until, entry.arrives) - self.world.now
             if wait > 0:
-                self.world.timer(wait, self.metadata_changed, topic, since)
+                self.world.after(wait, self.metadata_changed, topic, since, timer=True)
             elif entry.client.alive:
                 entry.client.join()
             else:
-                self.world.timer(milliseconds(self.timing.session_timeout), self.metadata_changed, topic, since)
+                self.world.after(milliseconds(self.timing.session_timeout), self.metadata_changed, topic, since, timer=True)
 
     # Joining.
 
@@ -261,7 +261,7 @@ class Coordinator:
                 self.world.after(milliseconds(self.timing.round_trip), self._fail, entry.client, self.epoch)
             else:
                 self._notify(entry)
-        self.world.timer(milliseconds(self.timing.max_poll_interval), self._deadline, self.epoch)
+        self.world.after(milliseconds(self.timing.max_poll_interval), self._deadline, self.epoch, timer=True)
 
     def _notify(self, entry: _Registration) -> None:
         """The client hears of the rebalance: with a heartbeat, but not before the assignment that is on its way to it."""
@@ -283,7 +283,7 @@ class Coordinator:
                 self._expel(entry.client)
         self.follows_up = False
         if self._members and not any(entry.joined for entry in self._members.values()):
-            self.world.timer(milliseconds(self.timing.max_poll_interval), self._deadline, epoch)
+            self.world.after(milliseconds(self.timing.max_poll_interval), self._deadline, epoch, timer=True)
         else:
             self._complete()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -86,5 +86,4 @@ class Outcome:
 
     def figures(self) -> dict[str, Any]:
         """The figures as plain values, without the history."""
-        hidden = {"history", "intervals", "member_names", "describe"}
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in hidden}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.repr}

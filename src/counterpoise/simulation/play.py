@@ -178,7 +178,7 @@ class Play:
         for name in self._names(event):
             client = self._busy(name, event.seconds)
             if client is not None and client.busy_until - client.polled_at > limit:
-                self.world.timer(client.polled_at + limit - self.world.now, self._kick, client)
+                self.world.after(client.polled_at + limit - self.world.now, self._kick, client, timer=True)
                 self.world.after(client.busy_until - self.world.now, self._resume, client, True)
 
     def _do_freeze(self, event: Event) -> None:
@@ -243,7 +243,7 @@ class Play:
             client.on_resized(vanished, created)
         self.ledger.gain(self.world.now, ABSENT, vanished)
         self.ledger.lose(self.world.now, ABSENT, created)
-        self.world.timer(milliseconds(seen_after), self.coordinator.metadata_changed, topic, self.world.now)
+        self.world.after(milliseconds(seen_after), self.coordinator.metadata_changed, topic, self.world.now, timer=True)
 
     def _change(self, name: str, group: MemberGroup, down: float) -> None:
         self._group_of[name] = group

@@ -89,7 +89,8 @@ class _Script:
         before: Row | None = None
         for row, after in zip(self.rows, [*self.rows[1:], None], strict=True):
             if row["deleted"] or not row["members"]:
-                self._all_leave(before, row)
+                if here := sorted(self._named(before)):
+                    self.events.append(Event(self._at(row), "leave", here))
             elif _same_generation(before, row):
                 self._replaced(before, row)
             else:
@@ -102,11 +103,6 @@ class _Script:
 
     def _named(self, row: Row | None) -> dict[str, Row]:
         return {self.naming[m["member_id"]]: m for m in (row["members"] if row and not row["deleted"] else ())}
-
-    def _all_leave(self, before: Row | None, row: Row) -> None:
-        here = sorted(self._named(before))
-        if here:
-            self.events.append(Event(self._at(row), "leave", here))
 
     def _replaced(self, before: Row | None, row: Row) -> None:
         was = self._named(before)
@@ -172,9 +168,7 @@ def _restarted(was: Row, now: Row) -> bool:
 
 
 def _same_generation(before: Row | None, row: Row) -> bool:
-    if before is None or not before["members"] or not row["members"]:
-        return False
-    return bool(before["generation"] == row["generation"])
+    return bool(before and before["members"] and row["members"] and before["generation"] == row["generation"])
 
 
 def _member(name: str, member: Row) -> MemberGroup:

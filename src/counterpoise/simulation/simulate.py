@@ -8,7 +8,6 @@ from os import PathLike, fspath
 from counterpoise.assignors.protocols import client_protocol
 from counterpoise.assignors.strategy import COOPERATIVE
 from counterpoise.errors import ScenarioError, check_names
-from counterpoise.simulation.client import Client
 from counterpoise.simulation.outcome import Outcome
 from counterpoise.simulation.planner import OnRound
 from counterpoise.simulation.play import Play
@@ -56,13 +55,8 @@ def simulate(
     return frozen({name: _outcome(known, name, on_round) for name in strategies})
 
 
-def _protocol(clients: Sequence[Client]) -> str | None:
-    """The protocol that the clients speak, cooperative if some do; None: there are none."""
-    spoken = {client.protocol for client in clients}
-    return COOPERATIVE if COOPERATIVE in spoken else next(iter(spoken), None)
-
-
 def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Outcome:
+    preferred = client_protocol([strategy])
     play = Play(scenario, strategy, on_round)
     play.run()
     horizon = play.world.now
@@ -70,9 +64,10 @@ def _outcome(scenario: Scenario, strategy: str, on_round: OnRound | None) -> Out
     members = play.coordinator.members()
     loads = [play.world.count_existing(client.owned) for client in members]
     rounds = play.coordinator.rounds
+    spoken = {client.protocol for client in members or play.clients}
     return Outcome(
         strategy=strategy,
-        protocol=_protocol(members or play.clients) or client_protocol([strategy]),
+        protocol=COOPERATIVE if COOPERATIVE in spoken else next(iter(spoken), preferred),
         duration=horizon / 1000,
         rounds=len(rounds),
         rebalances=sum(not entry.follow_up for entry in rounds),

@@ -39,15 +39,8 @@ class World:
         self._scheduled = 0
         self._numbers: dict[tuple[str, ...], Int64] = {}
 
-    def after(self, delay: int, happen: Callable[..., None], *arguments: Any) -> None:
-        """Call `happen(*arguments)` in `delay` milliseconds."""
-        self._push(delay, False, happen, arguments)
-
-    def timer(self, delay: int, happen: Callable[..., None], *arguments: Any) -> None:
-        """Schedule a time-out: an event that does not prolong the run, because mostly it has nothing to do."""
-        self._push(delay, True, happen, arguments)
-
-    def _push(self, delay: int, timer: bool, happen: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    def after(self, delay: int, happen: Callable[..., None], *arguments: Any, timer: bool = False) -> None:
+        """Call `happen(*arguments)` in `delay` milliseconds. A `timer` does not prolong the run: mostly it has nothing to do."""
         self._scheduled += 1
         heapq.heappush(self._queue, (self.now + max(delay, 0), self._scheduled, timer, happen, arguments))
 

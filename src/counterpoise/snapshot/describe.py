@@ -70,7 +70,9 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
             continue
         if _is_header(words):
             header, starts = words, [found.start() for found in re.finditer(r"\S+", line)]
-            if "PARTITION" not in header and not _assignment_column(header):
+            if "CURRENT-ASSIGNMENT" in header:  # as 4.x calls it
+                header[header.index("CURRENT-ASSIGNMENT")] = "ASSIGNMENT"
+            if not {"PARTITION", "ASSIGNMENT"} & set(header):
                 raise SnapshotError(f"line {number}: this table holds no owners; add --verbose to --members")
             if "PARTITION" in header and "TOPIC" not in header:
                 raise SnapshotError(f"line {number}: a table with PARTITION and without TOPIC; give it as the tool printed it")
@@ -96,18 +98,13 @@ def _cells(number: int, line: str, header: list[str], starts: list[int]) -> dict
     raise SnapshotError(f"line {number}: {len(words)} words under a header of {len(header)}: {line.strip()[:80]!r}")
 
 
-def _assignment_column(header: list[str]) -> str | None:
-    return next((name for name in ("CURRENT-ASSIGNMENT", "ASSIGNMENT") if name in header), None)
-
-
 def _read_row(seen: _Seen, row: dict[str, str]) -> None:
-    member = row["CONSUMER-ID"]
-    if member not in _NONE:
+    owner = None if row["CONSUMER-ID"] in _NONE else row["CONSUMER-ID"]
+    if owner is not None:
         instance = row.get("GROUP-INSTANCE-ID", "-")
-        seen.members[member] = None if instance in _NONE else instance
-    owner = None if member in _NONE else member
+        seen.members[owner] = None if instance in _NONE else instance
     if "PARTITION" not in row:
-        for topic, partition in _assigned(row[_assignment_column(list(row)) or ""]):
+        for topic, partition in _assigned(row["ASSIGNMENT"]):
             _own(seen, (topic, partition), owner)
         return
     if row["TOPIC"] in _NONE or row["PARTITION"] in _NONE:

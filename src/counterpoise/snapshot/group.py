@@ -20,7 +20,7 @@ from counterpoise.model.problem import Int32, Int64, Problem
 from counterpoise.snapshot.checks import FORM, check_claims, check_ids, check_lag, checked, known_topics, refuse_sets
 from counterpoise.snapshot.frozen import frozen, refuse
 from counterpoise.snapshot.html import html_table
-from counterpoise.snapshot.json_text import read_as
+from counterpoise.snapshot.json_text import UNREADABLE, decoded, fitted
 from counterpoise.snapshot.names import partition_list
 from counterpoise.snapshot.parts import Member, Parts, Topic
 from counterpoise.wire.primitives import java_order
@@ -36,7 +36,6 @@ class Settlement(LockedArrays):
     # claim_member, claim_partition (int32[K], int64[K]): the claims that exist, in member code order
     claim_member: Int32
     claim_partition: Int64
-    generation: Int64  # int64[M]: by member code
     # unknown_topic, vanished_partition: Claims dropped because the topic, or the partition index, does not exist
     unknown_topic: int
     vanished_partition: int
@@ -113,7 +112,11 @@ class Group:
             The message starts with the path, such as ``members[3].owned.t1[0]``.
         """
         group = cls.__new__(cls)
-        cls._take(group, read_as(text, Parts, _advice(text), FORM))
+        try:
+            parts = msgspec.json.decode(text, type=Parts)
+        except UNREADABLE:  # a second pass finds the path
+            parts = fitted(decoded(text, _advice(text)), Parts, "", FORM)
+        cls._take(group, parts)
         if strict:
             check_claims(group.members, group.topics)
         return group
@@ -215,7 +218,7 @@ class Group:
             ),
             rank=static_rank(self.member_ids, [member.instance_id for member in self.members_by_code]),
         )
-        return Settlement(problem, locked(claim_member), locked(claim_partition), locked(generation), unknown, vanished)
+        return Settlement(problem, locked(claim_member), locked(claim_partition), unknown, vanished)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):

@@ -13,7 +13,7 @@ import numpy as np
 
 from counterpoise.errors import CounterpoiseError, SnapshotError
 
-__all__ = ["UNREADABLE", "decoded", "fitted", "json_lines", "plain", "read_as", "shown", "text_of", "visible"]
+__all__ = ["UNREADABLE", "decoded", "fitted", "json_lines", "plain", "shown", "text_of", "visible"]
 
 T = TypeVar("T")
 
@@ -45,17 +45,6 @@ def decoded(text: str | bytes, advice: str) -> Any:
         return msgspec.json.decode(raw[3:] if bytes(raw[:3]) == BOM_UTF8 else raw)
     except UNREADABLE as error:
         raise SnapshotError(f"not JSON: {error}; {advice}") from None
-
-
-def read_as(text: str | bytes, kind: type[T], unreadable: str, advice: str) -> T:
-    """The JSON text as a `kind`, in one pass if it fits.
-
-    Raises `SnapshotError` as `decoded` (with the advice `unreadable`) and `fitted` do.
-    """
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except UNREADABLE:
-        return fitted(decoded(text, unreadable), kind, "", advice)
 
 
 def fitted(value: object, kind: type[T], path: str, advice: str) -> T:

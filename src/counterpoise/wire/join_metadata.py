@@ -47,13 +47,11 @@ class JoinMetadata:
 
 @dataclass(frozen=True, eq=False)
 class MembersSummary:
-    """What M members sent, as far as it can be read before topics are known."""
+    """What M members sent, as far as it can be read before topics are known: of a subscription that cannot be read, nothing."""
 
     topics: frozenset[str]  # Subscribed by some member
     user_data: tuple[bytes, ...]  # M; empty if null
     any_owned: bool  # Whether a member owns partitions while it joins
-    # Members whose subscription cannot be read, ascending; they have no topics and no user data
-    errors: tuple[tuple[int, WireError], ...]
 
 
 def summarise(
@@ -70,7 +68,6 @@ def summarise(
         subscribed_names(data, fields),
         tuple(data[at : at + size].tobytes() for at, size in zip(fields.user_start.tolist(), length.tolist(), strict=True)),
         bool(fields.sound[fields.owned.list_of].any()),
-        _errors(metadata, fields),
     )
 
 
