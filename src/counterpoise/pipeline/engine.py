@@ -43,7 +43,10 @@ __all__ = ["ClusterInput", "Engine", "Job"]
 
 _RAW_ROWS = "key binary, value binary, partition int, offset long, timestamp timestamp"
 _GROUPS = "group_id string, chosen boolean"
-_SMALL_BATCHES = {"spark.sql.execution.arrow.maxRecordsPerBatch": "32"}
+_SMALL_BATCHES = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "4194304",
+}
 """For blocks, which may have some megabytes each."""
 _FOLD_BYTES = 8 << 20
 """Bytes of blocks per fold task."""

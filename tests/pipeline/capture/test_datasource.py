@@ -15,7 +15,7 @@ from counterpoise.pipeline import decode
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC
 from counterpoise.pipeline.capture.datasource import KafkaOffsets
-from counterpoise.pipeline.capture.source_options import read_options, warn_of_tails
+from counterpoise.pipeline.capture.source_options import read_options, warn_of_open_transactions
 from counterpoise.pipeline.schemas import TABLES
 from counterpoise.pipeline.session import configured
 from tests.kafka_broker import Broker
@@ -152,8 +152,8 @@ def test_a_hidden_tail_is_reported(broker: Broker, source: SparkSession, caplog:
         stable = options.cluster.offsets(options.cluster.partitions([OFFSETS_TOPIC]), "stable")
         with caplog.at_level(logging.WARNING, "counterpoise.capture"):
             warned: set[str] = set()
-            warn_of_tails(options, stable, warned)
-            warn_of_tails(options, stable, warned)
+            warn_of_open_transactions(options, stable, warned)
+            warn_of_open_transactions(options, stable, warned)
         (message,) = (one for one in caplog.messages if "(3 offsets)" in one)
         assert "an open transaction hides offsets" in message
         assert len(caplog.messages) == len(set(caplog.messages))

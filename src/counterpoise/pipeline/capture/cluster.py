@@ -18,7 +18,7 @@ from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.pipeline.capture.tokens import token_callback
 from counterpoise.wire.consumer_protocol import Partition
 
-__all__ = ["OFFSETS_TOPIC", "Cluster", "Tail", "check_leaders", "connect", "hidden_tails", "source_error"]
+__all__ = ["OFFSETS_TOPIC", "Cluster", "UnstableRange", "check_leaders", "connect", "source_error", "unstable_ranges"]
 
 TIMEOUT_S = 30.0
 Which = Literal["start", "end", "stable"]
@@ -36,7 +36,7 @@ _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LO
 
 
 @dataclass(frozen=True)
-class Tail:
+class UnstableRange:
     """The records of one partition after its last stable offset, which a reader with ``read_committed`` cannot read yet."""
 
     partition: Partition
@@ -181,6 +181,6 @@ def check_leaders(partitions: Iterable[Partition], *offsets: Mapping[Partition, 
         raise SourceError(f"{words} (kafka-topics --describe --unavailable-partitions)", transient=True)
 
 
-def hidden_tails(stable: dict[Partition, int], end: dict[Partition, int]) -> list[Tail]:
+def unstable_ranges(stable: dict[Partition, int], end: dict[Partition, int]) -> list[UnstableRange]:
     """The partitions whose last stable offset is before their end, because of an open transaction."""
-    return [Tail(one, stable[one], end[one]) for one in sorted(stable) if end.get(one, 0) > stable[one]]
+    return [UnstableRange(one, stable[one], end[one]) for one in sorted(stable) if end.get(one, 0) > stable[one]]

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from counterpoise.errors import MissingExtraError
 from counterpoise.pipeline.capture.columns import ARROW
 from counterpoise.pipeline.capture.positions import LATEST, resolve
-from counterpoise.pipeline.capture.source_options import Options, Range, read_options, warn_of_tails
+from counterpoise.pipeline.capture.source_options import Options, Range, read_options, warn_of_open_transactions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ class _Batch(DataSourceReader):
         start = resolve(options.cluster, partitions, options.start, options.latest, "startingOffsets")
         end = resolve(options.cluster, partitions, options.end, options.latest, "endingOffsets")
         if options.end == LATEST:
-            warn_of_tails(options, end)
+            warn_of_open_transactions(options, end)
         return [Range(one, start[one], end[one]) for one in sorted(start) if start[one] < end.get(one, 0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.errors import CaptureError
-from counterpoise.pipeline.capture.series import GRACE_S, Piece, Series
+from counterpoise.pipeline.capture.series import GRACE_S, Series, SeriesFile
 
 __all__ = ["DiskSeries"]
 
@@ -55,11 +55,11 @@ class DiskSeries(Series):
         except FileNotFoundError:
             return -1
 
-    def _listed(self) -> list[Piece]:
+    def _listed(self) -> list[SeriesFile]:
         files = Path(self.folder).iterdir() if self._generation >= 0 else ()
-        return sorted((Piece.of(str(file)) for file in files if file.suffix == ".parquet"), key=_LAST)
+        return sorted((SeriesFile.of(str(file)) for file in files if file.suffix == ".parquet"), key=_LAST)
 
-    def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
+    def _add(self, piece: SeriesFile, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         scratch = self._store / f"tmp-{self._kind}-{piece.name}"
         try:
             self._finish(scratch, batches, state)
@@ -73,7 +73,7 @@ class DiskSeries(Series):
             scratch.unlink(missing_ok=True)
             raise
 
-    def _replace(self, many: Sequence[Piece], merged: Piece, batches: Iterable[pa.RecordBatch] | None) -> None:
+    def _replace(self, many: Sequence[SeriesFile], merged: SeriesFile, batches: Iterable[pa.RecordBatch] | None) -> None:
         fresh, old = self._path(self._generation + 1), Path(self.folder)
         shutil.rmtree(fresh, ignore_errors=True)
         stay = [piece for piece in self.pieces if piece not in many]

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.errors import StorageError
-from counterpoise.pipeline.capture.series import FILE_NAME, GRACE_S, Piece, Series
+from counterpoise.pipeline.capture.series import FILE_NAME, GRACE_S, Series, SeriesFile
 from counterpoise.pipeline.storage.files import absolute, delete, file_infos, join, upload
 
 __all__ = ["ObjectSeries", "visible"]
@@ -23,14 +23,14 @@ __all__ = ["ObjectSeries", "visible"]
 def visible(names: Iterable[str]) -> list[str]:
     """The files of a folder without those that a merged file replaces; other files are all returned. O(n log n)."""
     listed = list(names)
-    pieces = {Piece.of(name): name for name in listed if FILE_NAME.search(name)}
+    pieces = {SeriesFile.of(name): name for name in listed if FILE_NAME.search(name)}
     covered = set(pieces) - set(_uncovered(pieces))
     return sorted(set(listed) - {pieces[piece] for piece in covered})
 
 
-def _uncovered(pieces: Iterable[Piece]) -> list[Piece]:
+def _uncovered(pieces: Iterable[SeriesFile]) -> list[SeriesFile]:
     """The pieces that no other one covers: ranges are disjoint or nested, the larger one has the higher level."""
-    uncovered: list[Piece] = []
+    uncovered: list[SeriesFile] = []
     for piece in sorted(pieces, key=lambda one: (one.first, -one.last, -one.level)):
         if not uncovered or not uncovered[-1].covers(piece):
             uncovered.append(piece)
@@ -53,10 +53,10 @@ class ObjectSeries(Series):
         """The folder."""
         return self._folder
 
-    def _listed(self) -> list[Piece]:
-        return _uncovered(map(Piece.of, file_infos(self._folder)))
+    def _listed(self) -> list[SeriesFile]:
+        return _uncovered(map(SeriesFile.of, file_infos(self._folder)))
 
-    def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
+    def _add(self, piece: SeriesFile, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         # Written to the disk first: an interrupted upload could become visible.
         with tempfile.TemporaryFile() as scratch:
             self._write(scratch, batches, state)
@@ -69,13 +69,13 @@ class ObjectSeries(Series):
                 if self._place(piece) not in file_infos(self._folder):
                     raise
 
-    def _replace(self, many: Sequence[Piece], merged: Piece, batches: Iterable[pa.RecordBatch] | None) -> None:
+    def _replace(self, many: Sequence[SeriesFile], merged: SeriesFile, batches: Iterable[pa.RecordBatch] | None) -> None:
         self._add(merged, batches or (), self._state_of(many[-1]))
         self.pieces = _uncovered([*self.pieces, merged])
         self._clean(GRACE_S)
 
     def _clean(self, grace: float) -> None:
-        infos = {Piece.of(name): info for name, info in file_infos(self._folder).items()}
+        infos = {SeriesFile.of(name): info for name, info in file_infos(self._folder).items()}
         counted = _uncovered(infos)
         for piece in set(infos) - set(counted):
             since = next(infos[one].mtime_ns for one in counted if one.covers(piece)) / 1e9

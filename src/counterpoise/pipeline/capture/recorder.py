@@ -257,7 +257,7 @@ class Recorder(Recording):
         return end
 
     def _add_sample(self, taken: Sample) -> None:
-        self.status.hidden = [str(tail) for tail in taken.tails] if self._isolation == "read_committed" else []
+        self.status.hidden = [str(one) for one in taken.unstable] if self._isolation == "read_committed" else []
         ends = taken.log_end
         self._catching_up = {one: (least, min(goal, ends.get(one, goal))) for one, (least, goal) in self._catching_up.items()}
         self._write_sample(taken, sampled_at=self._sampled_at(taken.at))

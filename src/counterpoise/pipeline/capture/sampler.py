@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.errors import SourceError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, Tail, hidden_tails
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, UnstableRange, unstable_ranges
 from counterpoise.pipeline.capture.columns import SAMPLES
 from counterpoise.wire.consumer_protocol import Partition
 
@@ -28,7 +28,7 @@ class Sample:
     # First offset and end of each partition of all topics that are not internal, and of the offsets topic
     start: dict[Partition, int]
     end: dict[Partition, int]
-    tails: list[Tail]  # Partitions of the offsets topic with an open transaction
+    unstable: list[UnstableRange]  # Partitions of the offsets topic with an open transaction
 
     @property
     def log_end(self) -> dict[Partition, int]:
@@ -47,7 +47,7 @@ def sample(cluster: Cluster) -> Sample:
     stable = cluster.offsets(partitions, "stable")
     start |= cluster.offsets(partitions, "start")
     end |= cluster.offsets(partitions, "end")
-    return Sample(at, topics, start, end, hidden_tails(stable, end))
+    return Sample(at, topics, start, end, unstable_ranges(stable, end))
 
 
 def sample_batch(taken: Sample) -> pa.RecordBatch:

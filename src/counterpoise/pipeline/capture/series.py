@@ -24,7 +24,7 @@ from counterpoise.errors import CaptureError
 from counterpoise.pipeline.source.parquet_rows import time_span
 from counterpoise.pipeline.storage.files import capture_errors, file_infos, in_row_groups, join, parquet_file, parquet_footers
 
-__all__ = ["FILE_NAME", "GRACE_S", "MERGE_AT", "STATE_KEY", "Piece", "Series"]
+__all__ = ["FILE_NAME", "GRACE_S", "MERGE_AT", "STATE_KEY", "Series", "SeriesFile"]
 
 MERGE_AT = 16
 """Number of files of one level that are merged into one of the next level: every record is written a few times only."""
@@ -42,7 +42,7 @@ _ROW_GROUP = 500_000
 
 
 @dataclass(frozen=True)
-class Piece:
+class SeriesFile:
     """One file of a growing table, by its name."""
 
     first: int
@@ -55,14 +55,14 @@ class Piece:
         return f"{self.first:012d}-{self.last:012d}-{self.level}.parquet"
 
     @classmethod
-    def of(cls, file: str) -> Piece:
+    def of(cls, file: str) -> SeriesFile:
         """Reads the name of a file, or a path. Raises `CaptureError` if the name has another form."""
         numbers = FILE_NAME.search(file)
         if numbers is None:
             raise CaptureError(f"{file}: was not written by `counterpoise capture --out`; move it away, or give an empty folder")
         return cls(*map(int, numbers.groups()))
 
-    def covers(self, other: Piece) -> bool:
+    def covers(self, other: SeriesFile) -> bool:
         """Whether it replaces another file."""
         return self.first <= other.first and other.last <= self.last and other.level < self.level
 
@@ -72,7 +72,7 @@ class Series(ABC):
 
     def __init__(self, schema: pa.Schema, time_column: str) -> None:
         self._schema, self._time = schema, time_column
-        self._spans: dict[Piece, tuple[float, float, int]] = {}
+        self._spans: dict[SeriesFile, tuple[float, float, int]] = {}
         self._unlisted = True
         self._clean(GRACE_S)
         self._list()
@@ -80,7 +80,7 @@ class Series(ABC):
     def _list(self) -> None:
         """List the files, at the start and if a change has failed since: it may have taken effect all the same."""
         if self._unlisted:
-            self.pieces: list[Piece] = self._listed()  # the visible files, in order
+            self.pieces: list[SeriesFile] = self._listed()  # the visible files, in order
             self.state: dict[str, Any] = self._state_of(self.pieces[-1]) if self.pieces else {}  # that of the last append
             self._unlisted = False
 
@@ -90,15 +90,15 @@ class Series(ABC):
         """The folder of the visible files."""
 
     @abstractmethod
-    def _listed(self) -> list[Piece]:
+    def _listed(self) -> list[SeriesFile]:
         """The visible files, in order."""
 
     @abstractmethod
-    def _add(self, piece: Piece, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
+    def _add(self, piece: SeriesFile, batches: Iterable[pa.RecordBatch], state: Mapping[str, Any]) -> None:
         """Make a new file visible."""
 
     @abstractmethod
-    def _replace(self, many: Sequence[Piece], merged: Piece, batches: Iterable[pa.RecordBatch] | None) -> None:
+    def _replace(self, many: Sequence[SeriesFile], merged: SeriesFile, batches: Iterable[pa.RecordBatch] | None) -> None:
         """Replace files by one with these rows, or by none."""
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Series(ABC):
         if state and state == self.state:
             return
         number = self.pieces[-1].last + 1 if self.pieces else 1
-        piece = Piece(number, number, 0)
+        piece = SeriesFile(number, number, 0)
         self._add(piece, batches, state)
         self.pieces.append(piece)
         self.state = dict(state)
@@ -134,11 +134,11 @@ class Series(ABC):
             for small, run in groupby(self.pieces, lambda piece: piece.level == level and not self._closed(piece)):  # noqa: B023
                 many = list(run)
                 if small and len(many) >= MERGE_AT:
-                    self._replace(many, Piece(many[0].first, many[-1].last, level + 1), self.batches(None, many))
+                    self._replace(many, SeriesFile(many[0].first, many[-1].last, level + 1), self.batches(None, many))
                     return len(many)
         return 0
 
-    def before(self, moment: float) -> list[Piece]:
+    def before(self, moment: float) -> list[SeriesFile]:
         """The first files, if their records are all before `moment` (s since 1970), never the newest file."""
         self._list()
         old = list(takewhile(lambda piece: self._times(piece)[1] < moment, self.pieces[:-1]))
@@ -147,27 +147,27 @@ class Series(ABC):
     def drop_before(self, moment: float) -> int:
         """Drop the files that `before` finds; returns their number."""
         if old := self.before(moment):
-            self._replace(old, Piece(old[0].first, old[-1].last, max(piece.level for piece in old) + 1), None)
+            self._replace(old, SeriesFile(old[0].first, old[-1].last, max(piece.level for piece in old) + 1), None)
         return len(old)
 
     def free(self) -> None:
         """Delete replaced files at once."""
         self._clean(0)
 
-    def batches(self, columns: Sequence[str] | None, pieces: Sequence[Piece] | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str] | None, pieces: Sequence[SeriesFile] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all files, or of `pieces`, in order."""
         for piece in self.pieces if pieces is None else pieces:
             with capture_errors(self._place(piece)), parquet_file(self._place(piece)) as opened:
                 yield from opened.iter_batches(_ROWS, columns=columns)
 
-    def _place(self, piece: Piece) -> str:
+    def _place(self, piece: SeriesFile) -> str:
         return join(self.folder, piece.name)
 
-    def _closed(self, piece: Piece) -> bool:
+    def _closed(self, piece: SeriesFile) -> bool:
         first, last = self._times(piece)
         return last - first >= LONG_SPAN_S or self._spans[piece][2] >= LARGE_BYTES
 
-    def _times(self, piece: Piece) -> tuple[float, float]:
+    def _times(self, piece: SeriesFile) -> tuple[float, float]:
         """The first and the last time in a file, 0 without rows; cached, because a file does not change."""
         if piece not in self._spans:
             place = self._place(piece)
@@ -179,7 +179,7 @@ class Series(ABC):
             self._spans[piece] = first / 1e6, last / 1e6, file.size
         return self._spans[piece][:2]
 
-    def _state_of(self, piece: Piece) -> dict[str, Any]:
+    def _state_of(self, piece: SeriesFile) -> dict[str, Any]:
         (about,) = parquet_footers([self._place(piece)])
         text = (about.metadata or {}).get(STATE_KEY)
         if text is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql.datasource import InputPartition
 
 from counterpoise.errors import OptionError
-from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, hidden_tails
+from counterpoise.pipeline.capture.cluster import OFFSETS_TOPIC, Cluster, unstable_ranges
 from counterpoise.pipeline.capture.positions import LATEST, parse_positions
 from counterpoise.pipeline.capture.settings import Settings
 from counterpoise.wire.consumer_protocol import Partition
@@ -19,7 +19,7 @@ from counterpoise.wire.consumer_protocol import Partition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Options", "Range", "read_options", "warn_of_tails"]
+__all__ = ["Options", "Range", "read_options", "warn_of_open_transactions"]
 
 _KNOWN = ("subscribe", "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger", "failOnDataLoss")
 _LOG = logging.getLogger("counterpoise.capture")
@@ -94,13 +94,13 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
     return Options(Settings(kafka), topics, start, end, None if limit is None else int(limit), strict == "true")
 
 
-def warn_of_tails(options: Options, stable: Mapping[Partition, int], logged: set[str] | None = None) -> None:
+def warn_of_open_transactions(options: Options, stable: Mapping[Partition, int], logged: set[str] | None = None) -> None:
     """Log a warning for each partition with an open transaction, unless `logged` has it; adds it to `logged`."""
     if options.latest != "stable":
         return
     known = set() if logged is None else logged
-    for tail in hidden_tails(dict(stable), options.cluster.offsets(stable, "end")):
-        key = f"{tail.partition} {tail.stable}"
+    for one in unstable_ranges(dict(stable), options.cluster.offsets(stable, "end")):
+        key = f"{one.partition} {one.stable}"
         if key not in known:
             known.add(key)
-            _LOG.warning("%s", tail)
+            _LOG.warning("%s", one)

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from counterpoise.errors import SourceError
 from counterpoise.pipeline.capture.cluster import check_leaders
 from counterpoise.pipeline.capture.positions import from_json, resolve, share_out, to_json
-from counterpoise.pipeline.capture.source_options import Options, Range, warn_of_tails
+from counterpoise.pipeline.capture.source_options import Options, Range, warn_of_open_transactions
 from counterpoise.wire.consumer_protocol import Partition
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, partitions: list[Partition]) -> dict[Partition, int]:
         """The offsets up to which records can be read now; partitions without a leader are left out."""
         offsets = self._options.cluster.offsets(partitions, self._options.latest)
-        warn_of_tails(self._options, offsets, self._logged)
+        warn_of_open_transactions(self._options, offsets, self._logged)
         return offsets
 
     def _begin(self, start: dict[Partition, int], end: dict[Partition, int]) -> dict[Partition, int]:

@@ -21,16 +21,16 @@ from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_deltas import Delta
 from counterpoise.pipeline.fold.health_state import (
     CLOCK,
+    CURRENT_STATE,
     LAG,
     OFFSET,
-    RULED,
-    SHOWN,
+    RULE_STATE,
     STATES,
     WALL,
+    CurrentState,
     Points,
-    Ruled,
-    Shown,
-    Trio,
+    RuleState,
+    Triple,
     unknown,
 )
 from counterpoise.pipeline.fold.health_thresholds import FEW, GROWS, HOUR, LEAST, RECORDS, SEVERAL, SHRINKS, WAITING
@@ -45,7 +45,7 @@ _UNITS = np.array([[_SECOND], [1.0], [1.0]])
 
 
 def next_health(
-    matrix: Float,  # The rows `SHOWN` and `RULED` after the sample before
+    matrix: Float,  # The rows `CURRENT_STATE` and `RULE_STATE` after the sample before
     delta: Delta,  # Of the next sample of each partition
 ) -> tuple[Float, Bool, Points]:
     """The health after one more sample.
@@ -53,8 +53,8 @@ def next_health(
     Returns these rows after the sample, whether the state at the sample before has ended, and the point at which it ended (by
     the wall clock).
     """
-    was, rules, made = Shown.of(matrix[SHOWN]), Ruled.of(matrix[RULED]), np.empty(matrix.shape)
-    shown, found = Shown.of(made[SHOWN]), Ruled.of(made[RULED])
+    was, rules, made = CurrentState.of(matrix[CURRENT_STATE]), RuleState.of(matrix[RULE_STATE]), np.empty(matrix.shape)
+    shown, found = CurrentState.of(made[CURRENT_STATE]), RuleState.of(made[RULE_STATE])
     found.usual[:] = usual = _usual(rules.usual, delta)
     least = np.maximum(FEW * delta.passed, LEAST)
     patience = np.where(np.isnan(usual[0]), SEVERAL * least, np.maximum(FEW * usual[0], least))
@@ -96,7 +96,7 @@ def next_health(
     return made, other & (was.state != UNKNOWN), begun
 
 
-def _usual(old: Trio, delta: Delta) -> Trio:
+def _usual(old: Triple, delta: Delta) -> Triple:
     """The usual values: the observed ones, limited to between `SHRINKS` and `GROWS` times the old ones."""
     new = np.minimum(np.maximum(delta.changed, SHRINKS * old), GROWS * np.maximum(old, _UNITS))
     return np.where(delta.progress > 0, np.where(np.isnan(old), delta.changed, new), old)
@@ -111,7 +111,7 @@ def _is_overdue(delta: Delta, few: Bool, threshold: Float, patience: Float) -> B
     return np.asarray(more & (delta.now[CLOCK] - last[CLOCK] >= patience * slack))
 
 
-def _left(was: Shown, rules: Ruled, found: Ruled, delta: Delta, behind: Bool, patience: Float) -> Float:
+def _left(was: CurrentState, rules: RuleState, found: RuleState, delta: Delta, behind: Bool, patience: Float) -> Float:
     """Seconds until the log starts after the position of the consumer; 0: it does already; nan: unknown, or never.
 
     A consumer may have read what it has not committed yet. It has not if a commit made after the log's start moved is still
@@ -131,7 +131,7 @@ def _left(was: Shown, rules: Ruled, found: Ruled, delta: Delta, behind: Bool, pa
     return np.where((committed < delta.start - 1) & shown, 0, left)
 
 
-def _begun(was: Shown, state: Float, delta: Delta, turn: Points) -> Points:
+def _begun(was: CurrentState, state: Float, delta: Delta, turn: Points) -> Points:
     """The points at which states begin and the ones before them end.
 
     Without progress a state lasts until the next progress; the others last until the lag turns.

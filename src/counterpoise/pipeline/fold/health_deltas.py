@@ -15,7 +15,7 @@ import numpy as np
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import NEVER, Bool, Columns, Float, first_of_runs, last_at, last_of_runs
-from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Busy, Matrix, Points, Seen, Trio
+from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Busy, LastSample, Matrix, Points, Triple
 from counterpoise.pipeline.fold.health_thresholds import HOUR, MANY, RECORDS, SEVERAL, WAITING
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.log_ends import time_without_samples, usual_interval
@@ -42,12 +42,12 @@ class Delta(Matrix):
     before: Points  # The sample before
     last_progress: Points  # The later of the last progress and the last sample without lag
     unread: Points  # The later of `last_progress` and the first sample without an owner
-    changed: Trio  # Newest observation for `Ruled.usual`: time, records and change of lag since the last progress
+    changed: Triple  # Newest observation for `RuleState.usual`: time, records and change of lag since the last progress
     passed: Float  # Since the sample before
     start: Float  # The start of the log
     waiting: Float  # Records that wait
     set_back: Float  # Records by which the committed offset fell since the sample before
-    # owned_at, busy_at: As in `Seen`
+    # owned_at, busy_at: As in `LastSample`
     owned_at: Float
     busy_at: Float
     fresh: Float  # Nothing before this sample counts
@@ -59,7 +59,7 @@ class Delta(Matrix):
     passed_over: Float  # A commit since the sample before is below the start of the log at that sample
 
 
-def owners_at(parts: PartitionStates, was: Seen, rows: Samples) -> Owners:
+def owners_at(parts: PartitionStates, was: LastSample, rows: Samples) -> Owners:
     """The owners at samples, which are sorted by key and time; updates `parts.busy`. O(n log n)."""
     group, owned = parts.keys.group[rows.key], rows.owner >= 0
     first = first_of_runs(rows.key)
@@ -89,11 +89,11 @@ def gone_at(seen: Float, intervals: Float, instants: Int64) -> Float:
     return np.append(instants.astype(np.float64), np.nan)[at]
 
 
-def deltas_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: Int64) -> tuple[Float, Float, Float]:
+def deltas_of(was: LastSample, known: Bool, rows: Samples, owners: Owners, instants: Int64) -> tuple[Float, Float, Float]:
     """The delta of each sample; samples are sorted by key and time.
 
-    `was` has a column per key, and `known` is whether the key has a state already. Returns the matrices of `Delta` and of `Seen`
-    with a column per sample, and the time at which the log was gone before the sample (nan: it was not).
+    `was` has a column per key, and `known` is whether the key has a state already. Returns the matrices of `Delta` and of
+    `LastSample` with a column per sample, and the time at which the log was gone before the sample (nan: it was not).
     """
     first = first_of_runs(rows.key)
     time, committed, start, end, owner = (
@@ -170,7 +170,7 @@ def deltas_of(was: Seen, known: Bool, rows: Samples, owners: Owners, instants: I
         moved=start - was_start,
         passed_over=is_new & (committed < was_start - 1),
     )
-    seen = Seen.stacked(
+    seen = LastSample.stacked(
         seen=time,
         every=np.stack(intervals[:-1]),
         skipped=skipped,

@@ -18,7 +18,7 @@ from counterpoise.pipeline.fold.health import next_health
 from counterpoise.pipeline.fold.health_deltas import Delta, deltas_of, gone_at, owners_at
 from counterpoise.pipeline.fold.health_groups import Events, Waiting, apply_events, lag_of, member_rows
 from counterpoise.pipeline.fold.health_rows import GROUP, HealthRows, partition_rows
-from counterpoise.pipeline.fold.health_state import RULED, SEEN, SHOWN, STATES, WALL, Seen, Shown
+from counterpoise.pipeline.fold.health_state import CURRENT_STATE, LAST_SAMPLE, RULE_STATE, STATES, WALL, CurrentState, LastSample
 from counterpoise.pipeline.fold.health_thresholds import PURGED_BY_STREAMS, WAITING
 from counterpoise.pipeline.fold.lag import Samples
 from counterpoise.pipeline.fold.partitions import PartitionStates
@@ -40,33 +40,33 @@ def add_health(parts: PartitionStates, instants: Int64, rows: Samples, until: in
     """
     group, before, matrix = parts.keys.group, parts.health, parts.health.copy()
     rows = rows.take(np.lexsort((rows.time, rows.key)))
-    first, was_seen = first_of_runs(rows.key), Seen.of(before[SEEN])
+    first, was_seen = first_of_runs(rows.key), LastSample.of(before[LAST_SAMPLE])
     owner = np.where(first, was_seen.owner[rows.key], np.roll(rows.owner, 1))
     deltas, seen, missed = deltas_of(was_seen, before[0] > 0, rows, owners_at(parts, was_seen, rows), instants)
     purged = np.array([PURGED_BY_STREAMS.search(topic) is not None for topic in parts.names.topics], np.bool_)
     Delta.of(deltas).moved[purged[parts.keys.topic[rows.key]]] = 0
     last = np.flatnonzero(last_of_runs(rows.key))
-    matrix[SEEN, rows.key[last]] = seen[:, last]
+    matrix[LAST_SAMPLE, rows.key[last]] = seen[:, last]
     order, bounds = _by_rank(rows.key)
     rows, deltas, owner, missed = rows.take(order), deltas[:, order], owner[order], missed[order]
-    was, now = np.empty((2, Shown.height, len(order)))
+    was, now = np.empty((2, CurrentState.height, len(order)))
     ends, end = np.zeros(len(order), np.bool_), np.empty((4, len(order)))
     for at in bounds:
         key = rows.key[at]
-        known = matrix[: RULED.stop].take(key, 1)
+        known = matrix[: RULE_STATE.stop].take(key, 1)
         found, ends[at], end[:, at] = next_health(known, Delta.of(deltas[:, at]))
-        matrix[: RULED.stop, key] = found
-        was[:, at], now[:, at] = known[SHOWN], found[SHOWN]
-    old, new, mine = Shown.of(was), Shown.of(now), group[rows.key]
+        matrix[: RULE_STATE.stop, key] = found
+        was[:, at], now[:, at] = known[CURRENT_STATE], found[CURRENT_STATE]
+    old, new, mine = CurrentState.of(was), CurrentState.of(now), group[rows.key]
     some = np.flatnonzero(ends & (end[WALL] > old.begun[WALL]))
-    ended = [partition_rows(mine[some], rows.key[some], owner[some], Shown.of(was[:, some]), end[:, some], some < 0)]
+    ended = [partition_rows(mine[some], rows.key[some], owner[some], CurrentState.of(was[:, some]), end[:, some], some < 0)]
     state = np.where(np.isnan(missed), old.state, 0)
     changed = (state != new.state) | ((owner != rows.owner) & (state > 0))
     events = [
         _gone(mine, old.state, owner, Delta.of(deltas).before[WALL], missed),
         _events(changed, rows.time, mine, state, new.state, owner, rows.owner, new.begun[WALL]),
     ]
-    shown, of = Shown.of(matrix[SHOWN]), Seen.of(matrix[SEEN])
+    shown, of = CurrentState.of(matrix[CURRENT_STATE]), LastSample.of(matrix[LAST_SAMPLE])
     missed = gone_at(of.seen, of.every, instants)
     missed[~(missed <= until)] = np.nan
     some = np.flatnonzero((shown.state > 0) & ~np.isnan(missed) & (of.seen > shown.begun[WALL]))
@@ -105,7 +105,7 @@ def open_rows(parts: PartitionStates, instants: Int64) -> HealthRows:
     known, group = np.flatnonzero(parts.health[0] > 0), parts.keys.group
     if not len(known):
         return HealthRows.empty()
-    of, health = Seen.of(parts.health[SEEN][:, known]), parts.member_health
+    of, health = LastSample.of(parts.health[LAST_SAMPLE][:, known]), parts.member_health
     waiting = np.maximum(of.end - np.maximum(of.committed, of.start), 0)
     here = Waiting(known, group[known], of.owner.astype(np.int64), waiting.astype(np.int64))
     of_members = member_rows(health, np.full(len(health), instants[-1]), lag_of(health, here), is_open=True)
@@ -116,9 +116,11 @@ def open_rows(parts: PartitionStates, instants: Int64) -> HealthRows:
 
 def _last_rows(group: Int64, matrix: Float, keys: Int64, *, is_open: bool) -> HealthRows:
     """The rows of partitions up to their last samples."""
-    of = Seen.of(matrix[SEEN][:, keys])
+    of = LastSample.of(matrix[LAST_SAMPLE][:, keys])
     end = np.stack((of.seen - of.skipped, np.maximum(of.end - of.committed, 0), of.committed, of.seen))
-    return partition_rows(group[keys], keys, of.owner, Shown.of(matrix[SHOWN][:, keys]), end, np.full(len(keys), is_open))
+    return partition_rows(
+        group[keys], keys, of.owner, CurrentState.of(matrix[CURRENT_STATE][:, keys]), end, np.full(len(keys), is_open)
+    )
 
 
 def add_seconds(groups: Mapping[str, GroupState], parts: PartitionStates, rows: HealthRows) -> None:
@@ -134,7 +136,7 @@ def health_figures(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each group that has a state, and its columns of `group_report`; `opened` are the rows of the last states."""
     names, rows = parts.groups, _worst_first(parts, opened)
-    seen = Seen.of(parts.health[SEEN])
+    seen = LastSample.of(parts.health[LAST_SAMPLE])
     distance = (seen.start - seen.committed)[rows.key].astype(np.int64)
     lost = np.where(distance >= WAITING, distance, 0)  # the next offset may be that of a transaction's marker
     bounds = [*run_starts(rows.group, rows.state).tolist(), len(rows)]

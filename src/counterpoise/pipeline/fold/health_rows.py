@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from counterpoise.model.problem import Int64
 from counterpoise.pipeline.arrays import Bool, Columns, Float
-from counterpoise.pipeline.fold.health_state import LAG, OFFSET, STATES, WALL, Points, Shown
+from counterpoise.pipeline.fold.health_state import LAG, OFFSET, STATES, WALL, CurrentState, Points
 from counterpoise.pipeline.fold.partitions import PartitionStates
 from counterpoise.pipeline.schemas import COLUMNS
 
@@ -77,7 +77,7 @@ def named(names: list[str], codes: Int64) -> pa.Array:
     return pa.array(listed, pa.string()).take(pa.array(np.cumsum(used)[codes + 1] - 1))
 
 
-def partition_rows(group: Int64, key: Int64, owner: Float, shown: Shown, end: Points, is_open: Bool) -> HealthRows:
+def partition_rows(group: Int64, key: Int64, owner: Float, shown: CurrentState, end: Points, is_open: Bool) -> HealthRows:
     """The rows of partitions from the begin of their states to `end`, with the rates between the two."""
     n, none = len(key), np.full(len(key), -1)
     seconds = (end[WALL] - shown.begun[WALL]) / 1e6

@@ -14,8 +14,25 @@ from counterpoise.pipeline.arrays import Bool, Columns, Float
 from counterpoise.pipeline.fold.health_thresholds import RECENT
 
 __all__ = [
-    "CLOCK", "HEIGHT", "LAG", "OFFSET", "OWNER", "RULED", "SEEN", "SHOWN", "STATES", "WALL", "Busy",
-    "Matrix", "MemberHealth", "Points", "Ruled", "Seen", "Shown", "Trio", "unknown",
+    "CLOCK",
+    "CURRENT_STATE",
+    "HEIGHT",
+    "LAG",
+    "LAST_SAMPLE",
+    "OFFSET",
+    "OWNER",
+    "RULE_STATE",
+    "STATES",
+    "WALL",
+    "Busy",
+    "CurrentState",
+    "LastSample",
+    "Matrix",
+    "MemberHealth",
+    "Points",
+    "RuleState",
+    "Triple",
+    "unknown",
 ]  # fmt: skip
 
 STATES = ("unknown", "ok", "catching_up", "falling_behind", "stopped", "stalled", "unowned", "losing_data")
@@ -24,15 +41,15 @@ CLOCK, LAG, OFFSET, WALL = range(4)
 """Rows of `Points`: time on the clock of `health_deltas`, lag, committed offset, time by the wall clock."""
 Points = Float
 """float64 (4, n): one point per partition."""
-Trio = Float
+Triple = Float
 """float64 (3, n): three values per partition."""
-Legs = Float
-"""float64 (2, n): a value for the leg from the lowest lag up to now (a rise), and one for that from the highest lag (a fall)."""
-LegPoints = Float
-"""float64 (4, 2, n): a point for each leg."""
+PerDirection = Float
+"""float64 (2, n): a value for the rise from the lowest lag up to now, and one for the fall from the highest lag."""
+PointPerDirection = Float
+"""float64 (4, 2, n): a point for each of these two."""
 Intervals = Float
 """float64 (`RECENT`, n): the last intervals between samples, the newest first."""
-_SHAPES = {"Float": (), "Legs": (2,), "Points": (4,), "Trio": (3,), "LegPoints": (4, 2), "Intervals": (RECENT,)}
+_SHAPES = {"Float": (), "PerDirection": (2,), "Points": (4,), "Triple": (3,), "PointPerDirection": (4, 2), "Intervals": (RECENT,)}
 
 
 class Matrix:
@@ -61,7 +78,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Shown(Matrix):
+class CurrentState(Matrix):
     """What rows of `health` show of a state."""
 
     # state, detected, left: Code into `STATES`; the sample that showed the state; seconds until retention reaches the
@@ -74,25 +91,25 @@ class Shown(Matrix):
 
 
 @dataclass(frozen=True)
-class Ruled(Matrix):
+class RuleState(Matrix):
     """What rules remember from one sample to the next; times are on the clock of `health_deltas`, nan: not known yet."""
 
     # Usual values: time until the next progress, records of a progress, change of the lag from one to the next
-    usual: Trio
+    usual: Triple
     # Of the log's start in this state: times of the first and of the last move, and where the first one went
-    moved: Trio
+    moved: Triple
     moved_by: Float  # Records that the last move deleted
     trend: Float  # `LEVEL`, `CATCHING` or `FALLING`
     mark: Points  # The last commit at which the lag went on rising or falling
     # Two rows each, for rising lag and, negated, for falling lag. edge: the lowest lag; crossed: the lag when it was first more
     # than a threshold above that
-    edge: Legs
-    crossed: Legs
-    near: LegPoints  # The last commits with a lag within a threshold of the lowest and of the highest one
+    edge: PerDirection
+    crossed: PerDirection
+    near: PointPerDirection  # The last commits with a lag within a threshold of the lowest and of the highest one
 
 
 @dataclass(frozen=True)
-class Seen(Matrix):
+class LastSample(Matrix):
     """The last sample, before any rule; times other than `seen` and `written_at` are on the clock of `health_deltas`."""
 
     seen: Float  # Its time
@@ -111,9 +128,9 @@ class Seen(Matrix):
     last_progress: Points  # The later of the last progress and the last sample without lag
 
 
-SHOWN, RULED = slice(Shown.height), slice(Shown.height, Shown.height + Ruled.height)
-SEEN = slice(RULED.stop, RULED.stop + Seen.height)
-HEIGHT, OWNER = SEEN.stop, RULED.stop + Seen.places["owner"][0].start
+CURRENT_STATE, RULE_STATE = slice(CurrentState.height), slice(CurrentState.height, CurrentState.height + RuleState.height)
+LAST_SAMPLE = slice(RULE_STATE.stop, RULE_STATE.stop + LastSample.height)
+HEIGHT, OWNER = LAST_SAMPLE.stop, RULE_STATE.stop + LastSample.places["owner"][0].start
 """Rows of the matrix of a bucket's partitions: those of the three classes, one below the other."""
 
 
@@ -150,7 +167,7 @@ class Busy(Columns):
 def unknown(n: int) -> Float:
     """The matrix of partitions without a sample."""
     matrix = np.full((HEIGHT, n), np.nan)
-    seen, ruled = Seen.of(matrix[SEEN]), Ruled.of(matrix[RULED])
+    seen, ruled = LastSample.of(matrix[LAST_SAMPLE]), RuleState.of(matrix[RULE_STATE])
     matrix[0], ruled.trend[:], seen.skipped[:] = 0, 0, 0
     seen.owner[:] = seen.committed[:] = -1
     return matrix

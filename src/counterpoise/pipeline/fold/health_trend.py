@@ -17,7 +17,7 @@ import numpy as np
 
 from counterpoise.pipeline.arrays import Bool, Float
 from counterpoise.pipeline.fold.health_deltas import Delta
-from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Points, Ruled
+from counterpoise.pipeline.fold.health_state import CLOCK, LAG, Points, RuleState
 from counterpoise.pipeline.fold.health_thresholds import MANY
 
 __all__ = ["CATCHING", "FALLING", "LEVEL", "next_trend"]
@@ -27,8 +27,8 @@ _SIGNS = np.array([[1.0], [-1.0]])
 
 
 def next_trend(
-    was: Ruled,  # Before the sample
-    found: Ruled,  # After it: the trend, its mark and its legs are set here
+    was: RuleState,  # Before the sample
+    found: RuleState,  # After it: the trend, its mark, and what follows `mark` are set here
     delta: Delta,
     starves: Bool,  # The owner is busy on other partitions, so the lag rises or falls as theirs does
     resumed: Bool,  # The lag before this commit does not count
@@ -39,7 +39,7 @@ def next_trend(
     commit, progress = delta.commit, delta.progress > 0
     at, lag = commit[:2]
     value, half = _SIGNS * lag, threshold / 2
-    # Two legs: from the lowest lag, and from the highest one, up to now.
+    # Two directions: the rise from the lowest lag, and the fall from the highest one.
     edge = np.where(progress, np.fmin(was.edge, value), was.edge)
     away = progress & (value > edge + threshold)
     crossed = np.where(away, np.where(np.isnan(was.crossed), value, was.crossed), np.where(progress, np.nan, was.crossed))

@@ -103,5 +103,5 @@ def block_batch(blocks: Iterable[Block]) -> pa.RecordBatch:
 def blocks_in(batches: Iterable[pa.RecordBatch]) -> Iterable[Block]:
     """The inverse of `block_batch`."""
     for batch in batches:
-        for bucket, first_time, kind, payload in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield Block(bucket, first_time, kind, payload)
+        for at in range(len(batch)):
+            yield Block(*(column[at].as_py() for column in batch.columns))

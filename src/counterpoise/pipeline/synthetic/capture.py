@@ -25,7 +25,7 @@ from counterpoise.pipeline.capture.columns import (
     TOPICS_FILE,
 )
 from counterpoise.pipeline.storage.files import absolute, join, list_folder, parquet_writer, storage_errors, write_bytes
-from counterpoise.pipeline.synthetic.commits import Commits, Spans, spans
+from counterpoise.pipeline.synthetic.commits import Commits, CommitTimeline, spans
 from counterpoise.pipeline.synthetic.fleet import Fleet, GroupPlan, TopicPlan, draw_groups, draw_topics
 from counterpoise.pipeline.synthetic.group_records import group_records
 from counterpoise.pipeline.synthetic.lives import Step, life
@@ -115,7 +115,7 @@ def _write_records(
     plans: list[GroupPlan],
     others: list[tuple[int, int, bytes, bytes | None]],
     commits: Commits,
-    timelines: list[Spans],
+    timelines: list[CommitTimeline],
     progress: Callable[[float], None] | None,
 ) -> tuple[int, int]:
     where = np.repeat([log_partition(plan.name) for plan in plans], np.diff(commits.first)).astype(np.int32)

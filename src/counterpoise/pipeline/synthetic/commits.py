@@ -19,7 +19,7 @@ from counterpoise.wire.offsets_topic.keys import OffsetKey, RecordType, encode_k
 from counterpoise.wire.offsets_topic.records import encode_value
 from counterpoise.wire.offsets_topic.values import OffsetCommitValue
 
-__all__ = ["Commits", "Spans", "spans"]
+__all__ = ["CommitTimeline", "Commits", "spans"]
 
 _WEEK_MS = 7 * 86_400_000
 _OFFSET, _TIME, _EXPIRY = 0x1112131415161718, 0x2122232425262728, 0x3132333435363738
@@ -27,7 +27,7 @@ _OFFSET, _TIME, _EXPIRY = 0x1112131415161718, 0x2122232425262728, 0x313233343536
 
 
 @dataclass(frozen=True)
-class Spans:
+class CommitTimeline:
     """The times of one group's commits: from ``begin[i]`` to ``end[i]``, at ``phase[i]`` of each interval.
 
     `phase` has int32[P] arrays, -1 for partitions without an owner. `gone_ms`: the time when the offsets are deleted.
@@ -40,15 +40,15 @@ class Spans:
     gone_ms: int | None
 
 
-def spans(fleet: Fleet, plan: GroupPlan, partitions: int, steps: Sequence[Step]) -> Spans:
+def spans(fleet: Fleet, plan: GroupPlan, partitions: int, steps: Sequence[Step]) -> CommitTimeline:
     """The spans between a group's steps: an eager group does not commit from the begin of a step to its end."""
     if not steps:
         phase = np.full(partitions, fleet.chance(3, plan.number).integers(plan.interval_ms), np.int32)
-        return Spans(plan.interval_ms, (fleet.start_ms,), (fleet.end_ms,), (phase,), None)
+        return CommitTimeline(plan.interval_ms, (fleet.start_ms,), (fleet.end_ms,), (phase,), None)
     eager = plan.protocol not in ("cooperative-sticky", "server")
     ends = [(after.begin_ms if eager and after.kind == "rebalance" else after.at_ms) for after in steps[1:]]
     gone = steps[-1].at_ms + 29_500 if steps[-1].kind == "emptied" else None
-    return Spans(
+    return CommitTimeline(
         plan.interval_ms,
         tuple(step.at_ms for step in steps),
         (*ends, fleet.end_ms if gone is None else steps[-1].at_ms),
@@ -91,7 +91,7 @@ class Commits:
         delay, slow = chance.uniform(0.05, 3.0, len(plans)), np.where(chance.random(len(plans)) < 0.05, 0.3, 0.0)
         self._delay, self._slow = np.repeat(delay, sizes), np.repeat(slow, sizes)
 
-    def between(self, groups: Sequence[Spans], begin: int, end: int) -> tuple[Int64, Int64, Bool]:
+    def between(self, groups: Sequence[CommitTimeline], begin: int, end: int) -> tuple[Int64, Int64, Bool]:
         """(index into `keys`, time in ms, whether it is a tombstone) of the commits in a slice of time."""
         places, times, gone_at, gone_ms = [], [], [], []
         for number, of in enumerate(groups):
