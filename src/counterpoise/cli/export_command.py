@@ -59,9 +59,9 @@ def command(
 
     \b
     Example:
-      counterpoise export out/shop --group order-service --queries 3 > plan.json
-      counterpoise export out/shop --group order-service --queries 4 --previous plan.json --format spark
-      counterpoise export next.json --previous plan.json --offsets checkpoint/offsets/17 --format spark
+      counterpoise export out/shop --group order-service --queries 3 > first.json
+      counterpoise export out/shop --group order-service --queries 4 --previous first.json --format spark
+      counterpoise export plan.json --previous first.json --offsets checkpoint/offsets/17 --format spark
     """
     if as_json and form != "json":
         raise OptionError(f"--json with --format {form}; give one of them")

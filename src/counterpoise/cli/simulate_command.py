@@ -65,8 +65,8 @@ def command(
     "stopped" counts partition-seconds without an owner, or with one that does not read while it joins; exit code 1 means that
     a strategy was not safe or did not settle.
 
-    With --members: the lag of a recorded group over time, if N members had to do its production; exit code 1 means that they
-    do not keep up.
+    With --members: the lag of a recorded group over time, if N members had to consume what was produced; exit code 1 means
+    that they do not keep up.
 
     \b
     Examples:

@@ -143,7 +143,8 @@ class PlannedConsumer(AbstractContextManager["PlannedConsumer"]):
         """Stop reading what the new plan gives to others; returns it.
 
         Call it when everything polled has been processed: the offset after the last polled record of each partition is
-        committed first, synchronously, except for topics that have been deleted. A plan without this member takes all.
+        committed first, synchronously, except for topics that have been deleted. If the plan does not name this member, it
+        gives up all its partitions.
         Raises `SourceError`, and gives up nothing, if the broker does not answer, or does not take the offsets.
         """
         shares = self._checked(plan)

@@ -1,4 +1,4 @@
-"""explain: one or two sentences on why a partition is where a plan puts it."""
+"""explain: one to three sentences on why a partition is where a plan puts it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def explain(group: Group, plan: AnyPlan, topic: str, partition: int) -> str:
     Returns
     -------
     str
-        One to three sentences, drawn from the group's claims and the plan's loads alone.
+        One to three sentences, from the group's claims and lag, and the plan's loads.
 
     Raises
     ------

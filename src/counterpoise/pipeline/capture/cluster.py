@@ -37,7 +37,7 @@ _QUIET = logging.Logger("counterpoise.librdkafka", logging.CRITICAL)  # noqa: LO
 
 @dataclass(frozen=True)
 class UnstableRange:
-    """The records of one partition after its last stable offset, which a reader with ``read_committed`` cannot read yet."""
+    """Offsets of one partition from the last stable one (LSO) up to `end`, which ``read_committed`` cannot read yet."""
 
     partition: Partition
     stable: int

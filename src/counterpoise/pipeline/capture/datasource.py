@@ -3,10 +3,10 @@
     spark.dataSource.register(KafkaOffsets)
     spark.read.format("kafka-offsets").option("kafka.bootstrap.servers", "broker:9092").load()
 
-Options have the names and effects of Spark's own source: ``kafka.*`` (connection and security, Java's names or librdkafka's),
-``subscribe`` (default the offsets topic), ``startingOffsets``, ``endingOffsets``, ``maxOffsetsPerTrigger``, ``failOnDataLoss``.
-There are two differences: the default of ``kafka.isolation.level`` is read_committed, because an aborted commit never took
-effect; and an unknown option is an error.
+It takes these options of Spark's Kafka source, with the same effect: ``kafka.*`` (connection and security, Java's names or
+librdkafka's), ``subscribe`` (default: the offsets topic), ``startingOffsets``, ``endingOffsets``, ``maxOffsetsPerTrigger``,
+``failOnDataLoss``. Any other option is an error. ``kafka.isolation.level`` is read_committed by default, because an aborted
+commit never took effect.
 """
 
 from __future__ import annotations

@@ -31,10 +31,11 @@ class Options:
 
     settings: Settings
     topics: tuple[str, ...]
+    # start, end: `OFFSET_BEGINNING` or `OFFSET_END` for all partitions, or an offset for each
     start: int | dict[Partition, int]
     end: int | dict[Partition, int]
-    limit: int | None
-    strict: bool
+    limit: int | None  # `maxOffsetsPerTrigger`
+    strict: bool  # `failOnDataLoss`
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -95,7 +96,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:
 
 
 def warn_of_open_transactions(options: Options, stable: Mapping[Partition, int], logged: set[str] | None = None) -> None:
-    """Log a warning for each partition with an open transaction, unless `logged` has it; adds it to `logged`."""
+    """Log a warning for each partition with an open transaction, unless it is in `logged`, to which it is added."""
     if options.latest != "stable":
         return
     known = set() if logged is None else logged

@@ -61,7 +61,7 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_leaders(known, self._target, lost="records cannot be read")
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """One range per partition with new offsets; a new partition is read from its first offset."""
+        """One range per partition with new offsets; a partition that is not in `start` is read from offset 0."""
         ends = from_json(end)
         begin = self._begin(from_json(start), ends)
         return [Range(one, begin[one], ends[one]) for one in sorted(ends) if begin[one] < ends[one]]

@@ -67,7 +67,10 @@ def bucket_of(group: bytes, buckets: int) -> int:
 
 
 def bucket_count(records: int | None) -> int:
-    """The number of buckets, a power of two: at most 260,000 records each, because small buckets cost more in sum."""
+    """The number of buckets: a power of two from 8 to 256, for up to 260,000 records each; None (unknown): 256.
+
+    Many small buckets cost more in total. Above 67 million records buckets are larger.
+    """
     if records is None:
         return _MOST
     return max(_LEAST, min(_MOST, 1 << (records // _RECORDS_A_BUCKET).bit_length()))
