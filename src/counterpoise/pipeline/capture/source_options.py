@@ -31,7 +31,7 @@ class Options:
 
     settings: Settings
     topics: tuple[str, ...]
-    # start, end: `OFFSET_BEGINNING` or `OFFSET_END` for all partitions, or an offset for each
+    # start, end: `EARLIEST` or `LATEST` for all partitions, or an offset for each
     start: int | dict[Partition, int]
     end: int | dict[Partition, int]
     limit: int | None  # `maxOffsetsPerTrigger`
