@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,7 @@ def test_a_cluster_gives_the_golden_tables_and_those_of_a_local_session(
     """Each way has its own executors on both workers; afterwards nothing of the cluster runs."""
     (tmp_path / "captures").mkdir()
     whole, half = captures_in(tmp_path / "captures", shop), {"default": capture}
+    del whole["default"]  # the shop, which has golden tables of all strategies
     all_groups = audit(spark, dict(whole), tmp_path / "all", strategies=STRATEGIES).out
     some_groups = audit(spark, capture, tmp_path / "some", strategies=STRATEGIES, scope=AuditScope(groups=GROUPS)).out
     assert [[name for name in TABLES if not rows(out, name)] for out in (all_groups, some_groups)] == [[], ["changes"]]
@@ -96,10 +98,14 @@ def test_a_cluster_gives_the_golden_tables_and_those_of_a_local_session(
         with cluster.connect():
             assert_same(cluster, connected, whole, all_groups, ())
             assert_same(cluster, connected, half, some_groups, GROUPS)
+            assert connected(cluster, ["audit", str(shop), "--out", "connected-shop"], "shop") == 1
         assert executors(tmp_path) == 4
-    for way in (submitted, connected):
-        found = golden.summed_up(cluster.folder / f"{way.__name__}-0")
-        assert golden.differences(found, golden.frozen("plain")) == [], way.__name__
+        assert submitted(cluster, ["audit", str(shop), "--out", "submitted-shop"], "shop") == 1
+    plain, recordings = golden.frozen("plain"), golden.frozen("recordings")
+    expected = {"0": {name: plain[name] | recordings[name] for name in plain}, "shop": golden.frozen("shop")}
+    for way, (audited, tables) in product((submitted, connected), expected.items()):
+        found = golden.summed_up(cluster.folder / f"{way.__name__}-{audited}")
+        assert golden.differences(found, tables) == [], (way.__name__, audited)
     assert cluster.stopped >= {"master", "worker-0", "worker-1", "connect"}
     for port in cluster.ports:
         with socket.socket() as one:
