@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["RUN", "command", "family", "is_jvm", "python_workers", "started", "wait", "wait_for_the_end"]
+__all__ = [
+    "RUN", "WITHIN_S", "command", "family", "is_jvm", "python_workers", "started", "wait", "wait_for_the_end", "wait_or_end",
+]  # fmt: skip
 
 RUN = (sys.executable, "-m", "counterpoise")
 WITHIN_S = 600.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.commands import family, is_jvm, started, wait, wait_for_the_end, wait_or_end
+from tests.cli.commands import WITHIN_S, family, is_jvm, started, wait, wait_for_the_end, wait_or_end
 from tests.kafka_broker import Broker
 from tests.pipeline.capture.test_capture import assert_exact, once
 from tests.pipeline.capture.traffic import Busy, commit, held
@@ -90,15 +90,17 @@ def test_killed_at_random_moments_the_tables_are_those_of_one_audit(
 @contextlib.contextmanager
 def _said(log: Path, words: str, options: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A new process that has said this. It is started again while the lock of a killed writer on a store refuses it."""
-    while True:
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
         log.write_text("")
         with started(log, *options) as process:
             wait_or_end(lambda: words in log.read_text(), process)
             if REFUSED not in log.read_text():
-                assert words in log.read_text()
+                assert words in log.read_text(), log.read_text()
                 yield process
                 return
         time.sleep(5)
+    raise AssertionError("the lock of a killed writer did not expire")
 
 
 def _reaches(out: str, ends: dict[int, int]) -> bool:

@@ -39,9 +39,8 @@ def led_by(name: str, capacities: dict[str, int], *, cooperative: bool) -> Lead:
 
 
 def test_of_metadata_that_cannot_be_read_the_member_is_named() -> None:
-    given = group_to_lead("sticky", CLUSTER, [JoinMember("bad", b"\0\1\0", None)], group="g", generation=8, patience_s=None)
     with pytest.raises(SnapshotError, match=r"member 'bad', metadata: .*; it is no ConsumerProtocolSubscription"):
-        lead_group(given, {}, lambda *_: None)
+        group_to_lead("sticky", CLUSTER, [JoinMember("bad", b"\0\1\0", None)], group="g", generation=8, patience_s=None)
 
 
 @pytest.mark.parametrize("name", strategies())

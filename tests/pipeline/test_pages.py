@@ -72,7 +72,7 @@ def test_commands_that_need_no_cluster_run(page: str, audited: Audited, tmp_path
     Path("checkpoint/offsets").mkdir(parents=True)
     Path("checkpoint/offsets/17").write_text('v1\n{}\n{"orders": {"0": 42}}\n', encoding="utf-8")
     log_a_plan()
-    Path("next.json").write_text('{"a": {"orders": [0]}, "b": {"orders": [1, 2]}}', encoding="utf-8")
+    Path("plan.json").write_text('{"a": {"orders": [0]}, "b": {"orders": [1, 2]}}', encoding="utf-8")
     for name, *words in commands(page):
         if name in ALONE:
             target = words.index(">") if ">" in words else len(words)

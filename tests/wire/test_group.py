@@ -113,6 +113,7 @@ def assert_summarises(metadata: list[bytes]) -> None:
         with suppress(WireError):
             read[at] = decode_subscription(raw)
     found = summarise(metadata)
+    assert [at for at, _ in found.errors] == [at for at in range(len(metadata)) if at not in read]
     assert found.topics == {topic for subscription in read.values() for topic in subscription.topics}
     assert found.any_owned == any(subscription.owned for subscription in read.values())
     assert list(found.user_data) == [read[at].user_data or b"" if at in read else b"" for at in range(len(metadata))]

@@ -15,7 +15,7 @@ from counterpoise.clients.own_fields import assignment_user_data, capacity_of
 from counterpoise.errors import some
 from counterpoise.planning.lead import Lead, lead_plan
 from counterpoise.snapshot.group import Topic
-from counterpoise.snapshot.joined import JoinMember
+from counterpoise.snapshot.joined import JoinMember, unreadable_member
 from counterpoise.wire.join_metadata import summarise
 
 __all__ = ["GroupToLead", "Lag", "group_to_lead", "lead_group", "protocol_to_lead", "topics_known"]
@@ -52,9 +52,11 @@ def group_to_lead(
     patience_s: float | None,
     hands_out_generation: bool = False,
 ) -> GroupToLead:
-    """Read what members sent, and their topics from the host's ClusterMetadata. O(bytes), vectorised (see `summarise`)."""
+    """Read what members sent, and their topics from the host's ClusterMetadata. SnapshotError: a subscription cannot be read."""
     given = tuple(members)
     read = summarise([member.metadata for member in given])
+    for at, error in read.errors:
+        raise unreadable_member(given[at].id, error) from error
     weights = zip(given, map(capacity_of, read.user_data), strict=True)
     capacity = {member.id: weight for member, weight in weights if weight != 1}
     topics = topics_known(cluster, read.topics)
@@ -70,7 +72,7 @@ def lead_group(
     # wait.
     lag: Lag,
 ) -> Lead:
-    """Plan a group as its leader. Raises `SnapshotError` if a subscription cannot be read."""
+    """Plan a group as its leader."""
     begin = time.perf_counter()
     name = given.strategy
 

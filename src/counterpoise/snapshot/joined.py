@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterpoise.errors import SnapshotError
+from counterpoise.errors import SnapshotError, WireError
 from counterpoise.model.assemble import assemble, lag_array, rack_codes, static_rank
 from counterpoise.model.problem import Problem
 from counterpoise.snapshot.checks import check_ids
@@ -21,9 +21,14 @@ from counterpoise.wire.primitives import java_order
 from counterpoise.wire.topic_lists import TopicIndex
 from counterpoise.wire.user_data import ProtocolKind
 
-__all__ = ["JoinMember", "JoinedProblem", "join_problem"]
+__all__ = ["JoinMember", "JoinedProblem", "join_problem", "unreadable_member"]
 
 _LONGEST_TOPIC = 249
+
+
+def unreadable_member(member_id: str, error: WireError) -> SnapshotError:
+    """The error for a member whose metadata cannot be read."""
+    return SnapshotError(f"member {member_id!r}, metadata: {error}; it is no ConsumerProtocolSubscription")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +76,7 @@ def join_problem(
     index = TopicIndex(names)
     read = decode_group([member.metadata for member in ordered], index, kind)
     for at, error in read.errors:
-        raise SnapshotError(f"member {ordered[at].id!r}, metadata: {error}; it is no ConsumerProtocolSubscription")
+        raise unreadable_member(ordered[at].id, error)
     counts = np.array([topics[name].partitions for name in names], np.int64)
     exists = (read.claim_partition >= 0) & (read.claim_partition < counts[read.claim_topic])
     problem = assemble(

@@ -33,6 +33,10 @@ Int32: TypeAlias = npt.NDArray[np.int32]
 Int64: TypeAlias = npt.NDArray[np.int64]
 
 
+_AT_ONCE = 1 << 16
+"""Slices that exist as bytes at a time."""
+
+
 @dataclass(frozen=True, eq=False)
 class BinaryColumn:
     """n byte strings end to end."""
@@ -94,7 +98,9 @@ def distinct_slices(data: UInt8, start: Int64, length: Int64) -> set[bytes]:
     """The distinct slices of `data`, as in `pack_slices`; O(bytes), one pass per distinct length."""
     found = {b""} if len(length) and not length.all() else set()
     for size, rows in _by_length(length):
-        found.update(gather(data, f"V{size}", start[rows]).tolist())
+        places = start[rows]
+        for part in range(0, len(places), _AT_ONCE):
+            found.update(gather(data, f"V{size}", places[part : part + _AT_ONCE]).tolist())
     return found
 
 

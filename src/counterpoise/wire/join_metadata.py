@@ -52,6 +52,7 @@ class MembersSummary:
     topics: frozenset[str]  # Subscribed by some member
     user_data: tuple[bytes, ...]  # M; empty if null
     any_owned: bool  # Whether a member owns partitions while it joins
+    errors: tuple[tuple[int, WireError], ...]  # As in `JoinMetadata`; these members have no topics and no user data
 
 
 def summarise(
@@ -68,6 +69,7 @@ def summarise(
         subscribed_names(data, fields),
         tuple(data[at : at + size].tobytes() for at, size in zip(fields.user_start.tolist(), length.tolist(), strict=True)),
         bool(fields.sound[fields.owned.list_of].any()),
+        _errors(metadata, fields),
     )
 
 
