@@ -47,7 +47,7 @@ class JoinMetadata:
 
 @dataclass(frozen=True, eq=False)
 class MembersSummary:
-    """What M members sent, as far as it can be read before topics are known: of a subscription that cannot be read, nothing."""
+    """What M members sent, as far as it can be read before topics are known."""
 
     topics: frozenset[str]  # Subscribed by some member
     user_data: tuple[bytes, ...]  # M; empty if null

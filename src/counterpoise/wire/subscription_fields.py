@@ -96,10 +96,12 @@ def subscribed_topics(data: UInt8, topics: TopicIndex, fields: Fields) -> tuple[
 
 def subscribed_names(data: UInt8, fields: Fields) -> frozenset[str]:
     """Every topic to which a sound member subscribes."""
-    lists = [(fields.others, fields.sound[fields.others.list_of])]
-    lists += [(each.entries, np.full(len(each.entries.list_of), fields.sound[each.members].any())) for each in fields.shared]
-    names = (distinct_slices(data, entries.name_start[kept], entries.name_length[kept]) for entries, kept in lists)
-    return frozenset(map(java_text, set().union(*names)))
+    kept = fields.sound[fields.others.list_of]
+    names = distinct_slices(data, fields.others.name_start[kept], fields.others.name_length[kept])
+    for each in fields.shared:
+        if fields.sound[each.members].any():
+            names |= distinct_slices(data, each.entries.name_start, each.entries.name_length)
+    return frozenset(map(java_text, names))
 
 
 def _names(data: UInt8, start: Int64, length: Int64) -> list[str]:
