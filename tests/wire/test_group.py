@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from counterpoise.clients.member_side import MemberSide
 from counterpoise.clients.own_fields import HOSTS, with_capacity, with_host
 from counterpoise.errors import WireError
-from counterpoise.wire import join_metadata, subscription_fields, topic_lists
+from counterpoise.wire import columns, join_metadata, subscription_fields, topic_lists
 from counterpoise.wire.consumer_protocol import (
     Assignment,
     Subscription,
@@ -218,6 +218,7 @@ def test_a_summary_reads_each_topic_once_and_no_member_by_itself(monkeypatch: py
     topics = [f"topic-{'x' * (at % 3)}{at}" for at in range(40)]
     metadata = [encode_subscription(Subscription(tuple(topics[at % 21 :]), V1)) for at in range(60)]
     text_of = Mock(side_effect=bytes.decode)
+    monkeypatch.setattr(columns, "_AT_ONCE", 7)
     monkeypatch.setattr(join_metadata, "decode_subscription", None)
     monkeypatch.setattr(subscription_fields, "java_text", text_of)
     assert summarise(metadata).topics == set(topics)
