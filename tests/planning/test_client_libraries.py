@@ -13,9 +13,9 @@ from counterpoise.planning.client_libraries import (
     Behaviour,
     behaviour,
     expected_seconds,
-    keeps_standing,
     recommended,
     resolved,
+    stops_kept_partitions,
 )
 
 OURS, OURS_AIO = "counterpoise (kafka-python)", "counterpoise (aiokafka)"
@@ -25,7 +25,9 @@ OURS, OURS_AIO = "counterpoise (kafka-python)", "counterpoise (aiokafka)"
 def test_a_row_gives_back_the_seconds_of_its_own_benchmark(row: Behaviour) -> None:
     assert expected_seconds([row.library], row.kind, HELD, MOVED) == pytest.approx(row.all_s)
     assert 0 <= row.kept_s <= row.all_s
-    assert (row.kept_s > 0) <= (row.stands_first or row.stands_second), "kept partitions without a gap do not stand still"
+    assert (row.kept_s > 0) <= (row.stops_in_first_round or row.stops_in_second_round), (
+        "kept partitions without a gap do not stand still"
+    )
 
 
 def test_the_page_of_predictions_has_every_measured_row() -> None:
@@ -47,10 +49,10 @@ def test_a_library_and_protocol_has_one_row_and_every_library_is_known_under_the
 
 
 def test_kept_partitions_stand_still_in_kafka_pythons_own_cooperative_rebalances_and_in_no_others() -> None:
-    standing = {row.library for row in BEHAVIOURS if keeps_standing([row.library], "cooperative")}
+    standing = {row.library for row in BEHAVIOURS if stops_kept_partitions([row.library], "cooperative")}
     assert standing == {"kafka-python"}
-    assert not keeps_standing(["kafka-python"], "eager")
-    assert keeps_standing(["java", "kafka-python"], "cooperative")
+    assert not stops_kept_partitions(["kafka-python"], "eager")
+    assert stops_kept_partitions(["java", "kafka-python"], "cooperative")
 
 
 def test_more_partitions_that_stay_cost_a_cooperative_group_nothing_unless_they_stand_still() -> None:

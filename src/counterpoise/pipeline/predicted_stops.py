@@ -14,7 +14,7 @@ from typing import Any
 from counterpoise.assignors.registry import strategy
 from counterpoise.assignors.strategy import COOPERATIVE, EAGER
 from counterpoise.pipeline.history.replay_fold import OBSERVED, REPLAY
-from counterpoise.planning.client_libraries import COUNTERPOISE, expected_seconds, keeps_standing
+from counterpoise.planning.client_libraries import COUNTERPOISE, expected_seconds, stops_kept_partitions
 
 __all__ = ["runs_of", "seconds_of", "with_stopped_seconds"]
 
@@ -37,7 +37,7 @@ def with_stopped_seconds(row: Row, n_protocols: int = 1) -> list[dict[str, Any]]
     if row["strategies"] is None:
         return None
     runs = runs_of(row)
-    unknown = n_protocols > 1 or keeps_standing(row.get("libraries"), row["protocol_kind"] or EAGER)
+    unknown = n_protocols > 1 or stops_kept_partitions(row.get("libraries"), row["protocol_kind"] or EAGER)
     stopped: float | None = None if unknown else row["stopped_partition_seconds"]
     expected = _expected(row, runs)
     expected_here = expected.get((OBSERVED, REPLAY))

@@ -27,9 +27,9 @@ __all__ = [
     "Behaviour",
     "behaviour",
     "expected_seconds",
-    "keeps_standing",
     "recommended",
     "resolved",
+    "stops_kept_partitions",
 ]
 
 JAVA = "java"
@@ -61,10 +61,10 @@ class Behaviour:
     all_s: float
     longest_s: float  # The longest time without a record of one partition, in seconds
     kept_s: float = 0.0
-    # stands_first, stands_second: Whether partitions that a member keeps stand still while the first round is under way, and
-    # while the second one is. An eager rebalance and KIP-848 have one round.
-    stands_first: bool = False
-    stands_second: bool = False
+    # stops_in_first_round, stops_in_second_round: Whether partitions that stay with their member stand still while that round is
+    # under way. An eager rebalance and KIP-848 have one round.
+    stops_in_first_round: bool = False
+    stops_in_second_round: bool = False
     at_once: bool = False  # Whether members hear of a second round as soon as it begins, and not with their next heartbeat
     measured: bool = True  # False: no benchmark yet; a round counts as one second
 
@@ -85,12 +85,12 @@ class Behaviour:
 
 
 def _eager(library: str, all_s: float, kept_s: float, longest_s: float) -> Behaviour:
-    return Behaviour(library, EAGER, all_s, longest_s, kept_s, stands_first=True)
+    return Behaviour(library, EAGER, all_s, longest_s, kept_s, stops_in_first_round=True)
 
 
 def _assumed(library: str) -> Behaviour:
     """An eager row without a benchmark: one second per partition."""
-    return Behaviour(library, EAGER, 46.0, 1.0, 39.0, stands_first=True, measured=False)
+    return Behaviour(library, EAGER, 46.0, 1.0, 39.0, stops_in_first_round=True, measured=False)
 
 
 _OURS = COUNTERPOISE[KAFKA_PYTHON]
@@ -107,7 +107,7 @@ BEHAVIOURS = (
     Behaviour(FRANZ_GO, COOPERATIVE, 14.0, 2.0, measured=False),
     _eager(KAFKA_PYTHON, 62.2, 41.0, 4.6),
     # KafkaConsumer._poll_once returns nothing while a join is under way, whatever the protocol.
-    Behaviour(KAFKA_PYTHON, COOPERATIVE, 139.0, 5.5, 102.4, stands_first=True, stands_second=True),
+    Behaviour(KAFKA_PYTHON, COOPERATIVE, 139.0, 5.5, 102.4, stops_in_first_round=True, stops_in_second_round=True),
     _eager(_OURS, 62.2, 41.0, 4.6),
     Behaviour(_OURS, COOPERATIVE, 5.9, 2.6, at_once=True),
     _eager(AIOKAFKA, 60.9, 38.8, 2.7),
@@ -153,10 +153,10 @@ def resolved(libraries: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(name for name in names if name != PYTHON or len(present) != 1)
 
 
-def keeps_standing(libraries: Iterable[str] | None, kind: str) -> bool:
+def stops_kept_partitions(libraries: Iterable[str] | None, kind: str) -> bool:
     """Whether partitions that stay with their member stand still in a cooperative rebalance of one of these libraries."""
     rows = [behaviour(name, kind) for library in resolved(libraries) for name in _possible(library)]
-    return any(row.kind == COOPERATIVE and (row.stands_first or row.stands_second) for row in rows)
+    return any(row.kind == COOPERATIVE and (row.stops_in_first_round or row.stops_in_second_round) for row in rows)
 
 
 def _possible(library: str) -> tuple[str, ...]:

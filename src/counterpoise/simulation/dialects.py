@@ -37,7 +37,7 @@ class Dialect:
     def stands_still(self, *, second_round: bool) -> bool:
         """Whether partitions that a cooperative member keeps stand still while it joins the first, or the second, round."""
         known = behaviour(self.name, COOPERATIVE)
-        return known.kind == COOPERATIVE and (known.stands_second if second_round else known.stands_first)
+        return known.kind == COOPERATIVE and (known.stops_in_second_round if second_round else known.stops_in_first_round)
 
 
 @dataclass(frozen=True, eq=False)

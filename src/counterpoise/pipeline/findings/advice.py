@@ -19,9 +19,9 @@ from counterpoise.planning.client_libraries import (
     PYTHON,
     STREAMS,
     UNKNOWN,
-    keeps_standing,
     recommended,
     resolved,
+    stops_kept_partitions,
 )
 
 __all__ = [
@@ -129,7 +129,9 @@ def _without_eager(row: Row, names: Sequence[str]) -> list[str]:
     The time that eager rebalances stop was measured with members that hear of them at once; otherwise all partitions wait for the
     last member.
     """
-    consumes_meanwhile = row["protocol_kind"] == COOPERATIVE_KIND and not keeps_standing(row["libraries"], COOPERATIVE_KIND)
+    consumes_meanwhile = row["protocol_kind"] == COOPERATIVE_KIND and not stops_kept_partitions(
+        row["libraries"], COOPERATIVE_KIND
+    )
     return [name for name in names if not consumes_meanwhile or name == COOPERATIVE]
 
 

@@ -7,7 +7,7 @@ from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Fi
 from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
 from counterpoise.pipeline.predicted_stops import runs_of, seconds_of
 from counterpoise.pipeline.wording import grouped, seconds, times, when
-from counterpoise.planning.client_libraries import JAVA, KAFKA_GO, LIBRDKAFKA, keeps_standing
+from counterpoise.planning.client_libraries import JAVA, KAFKA_GO, LIBRDKAFKA, stops_kept_partitions
 
 __all__ = [
     "SETTINGS",
@@ -260,6 +260,6 @@ def _stopping(row: Row) -> str:
         return "all members stop all their work each time"
     if row["protocol_kind"] == "server":
         return "members stop what is moved"
-    if keeps_standing(row["libraries"], row["protocol_kind"]):
+    if stops_kept_partitions(row["libraries"], row["protocol_kind"]):
         return "members on kafka-python read nothing while they join, two rounds each time"
     return "cooperative members continue with the partitions that they keep, two rounds each time"

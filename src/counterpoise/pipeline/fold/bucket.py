@@ -22,7 +22,7 @@ from counterpoise.pipeline.fold.group_figures import (
     lag_figures,
 )
 from counterpoise.pipeline.fold.group_state import GroupState
-from counterpoise.pipeline.fold.health_fold import add_health, add_seconds, health_figures, open_rows
+from counterpoise.pipeline.fold.health_fold import add_health, add_state_times, health_figures, open_rows
 from counterpoise.pipeline.fold.health_rows import HealthRows
 from counterpoise.pipeline.fold.lag import Samples, keep_newest_lag, lag_rows, times_of_slices
 from counterpoise.pipeline.fold.lag_lookup import LagLookup
@@ -191,7 +191,7 @@ class Bucket:
 
     def _add_health(self, rows: TableRows, found: HealthRows) -> None:
         rows.add_health(self.parts, found)
-        add_seconds(self.groups, self.parts, found)
+        add_state_times(self.groups, self.parts, found)
 
     def _feed(self, records: Iterable[Row], rows: TableRows) -> None:
         for name, of_group in groupby(records, key=lambda row: str(row["group_id"])):

@@ -2,7 +2,7 @@
 
 | state | a partition is in it if |
 |---|---|
-| losing_data | records are lost (`_left`), or will be within an hour at present rates; it lasts until the next deletion is far |
+| losing_data | records are lost (`_seconds_left`), or will be within an hour; it lasts until the next deletion is far |
 | unowned | records wait and no member owns it |
 | stalled, stopped | records wait and the committed offset stays longer than usual: with commits (stalled) or without |
 | falling_behind, catching_up | the lag at commits rises, or falls (`health_trend`) |
@@ -72,10 +72,11 @@ def next_health(
     stuck = (late & ~starves) | (stays & stood)
     unowned = (delta.unowned > 0) & waits & ((delta.now[CLOCK] - delta.unread[CLOCK] >= least) | (stays & (was.state == UNOWNED)))
     behind = stuck | unowned | (found.trend == FALLING) | (was.state == LOSING_DATA)
-    shown.left[:] = _left(was, rules, found, delta, behind, patience)
+    shown.seconds_left[:] = _seconds_left(was, rules, found, delta, behind, patience)
     state = np.where(found.trend == FALLING, FALLING_BEHIND, np.where(found.trend == CATCHING, CATCHING_UP, OK))
     state = np.where(stuck, np.where(commits, STALLED, STOPPED), state)
-    soon, distance = shown.left * _SECOND < np.where(was.state == LOSING_DATA, FEW, 1) * HOUR, delta.now[OFFSET] - delta.start
+    soon = shown.seconds_left * _SECOND < np.where(was.state == LOSING_DATA, FEW, 1) * HOUR
+    distance = delta.now[OFFSET] - delta.start
     soon |= (was.state == LOSING_DATA) & (distance < np.fmin(found.moved_by, delta.waiting))
     state = np.where((delta.now[LAG] >= WAITING) & soon, LOSING_DATA, np.where(unowned, UNOWNED, state))
     begun = _begun(was, state, delta, turn)
@@ -111,7 +112,7 @@ def _is_overdue(delta: Delta, few: Bool, threshold: Float, patience: Float) -> B
     return np.asarray(more & (delta.now[CLOCK] - last[CLOCK] >= patience * slack))
 
 
-def _left(was: CurrentState, rules: RuleState, found: RuleState, delta: Delta, behind: Bool, patience: Float) -> Float:
+def _seconds_left(was: CurrentState, rules: RuleState, found: RuleState, delta: Delta, behind: Bool, patience: Float) -> Float:
     """Seconds until the log starts after the position of the consumer; 0: it does already; nan: unknown, or never.
 
     A consumer may have read what it has not committed yet. It has not if a commit made after the log's start moved is still

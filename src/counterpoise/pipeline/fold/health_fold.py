@@ -26,7 +26,7 @@ from counterpoise.pipeline.fold.partitions import PartitionStates
 if TYPE_CHECKING:
     from counterpoise.pipeline.fold.group_state import GroupState
 
-__all__ = ["add_health", "add_seconds", "health_figures", "open_rows"]
+__all__ = ["add_health", "add_state_times", "health_figures", "open_rows"]
 
 _LISTED, _MILDEST = 5, STATES.index("falling_behind")
 """So many partitions are listed per state, of this state and worse ones."""
@@ -123,7 +123,7 @@ def _last_rows(group: Int64, matrix: Float, keys: Int64, *, is_open: bool) -> He
     )
 
 
-def add_seconds(groups: Mapping[str, GroupState], parts: PartitionStates, rows: HealthRows) -> None:
+def add_state_times(groups: Mapping[str, GroupState], parts: PartitionStates, rows: HealthRows) -> None:
     """Add the time of groups in each state, in microseconds, to `GroupState.health`."""
     names, mine = parts.groups, rows.take(np.flatnonzero(rows.scope == GROUP))
     for group, state, time in zip(mine.group.tolist(), mine.state.tolist(), (mine.until - mine.since).tolist(), strict=True):
@@ -169,7 +169,7 @@ def _worst_first(parts: PartitionStates, opened: HealthRows) -> HealthRows:
 
 
 def _sums(rows: HealthRows) -> dict[str, Any]:
-    known = rows.left[~np.isnan(rows.left)]
+    known = rows.seconds_left[~np.isnan(rows.seconds_left)]
     return {
         "partitions": len(rows),
         "since": int(rows.since.min()) if len(rows) else None,

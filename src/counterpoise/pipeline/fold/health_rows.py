@@ -41,17 +41,17 @@ class HealthRows(Columns):
     lag_begin: Int64
     lag_end: Int64
     lag_peak: Int64
-    # produced, consumed, left: Records per second, and seconds; nan: unknown
+    # produced, consumed, seconds_left: Records per second, and seconds; nan: unknown
     produced: Float
     consumed: Float
-    left: Float
+    seconds_left: Float
 
     def batch(self, parts: PartitionStates) -> pa.RecordBatch:
         """The rows with the columns of the table."""
         keys, names = parts.keys, parts.names
         owners = named(parts.members, np.maximum(self.member, self.owner)).to_pylist()
         topic, partition = (np.append(one, -1)[self.key] for one in (keys.topic, keys.partition))
-        rates = {"produced_per_second": self.produced, "consumed_per_second": self.consumed, "seconds_left": self.left}
+        rates = {"produced_per_second": self.produced, "consumed_per_second": self.consumed, "seconds_left": self.seconds_left}
         columns = {
             "scope": pa.array(_SCOPES).take(pa.array(self.scope)),
             "state": pa.array(STATES).take(pa.array(self.state)),
@@ -89,4 +89,4 @@ def partition_rows(group: Int64, key: Int64, owner: Float, shown: CurrentState, 
     state, since, until, detected, lag_begin, lag_end, peak, owned = (one.astype(np.int64) for one in floats)
     scope, one = np.full(n, PARTITION), np.ones(n, np.int64)
     names, times = (scope, state, group, key, none, owned), (since, until, detected)
-    return HealthRows(*names, *times, is_open, one, lag_begin, lag_end, peak, produced, consumed, shown.left)
+    return HealthRows(*names, *times, is_open, one, lag_begin, lag_end, peak, produced, consumed, shown.seconds_left)

@@ -81,11 +81,11 @@ class Matrix:
 class CurrentState(Matrix):
     """What rows of `health` show of a state."""
 
-    # state, detected, left: Code into `STATES`; the sample that showed the state; seconds until retention reaches the
+    # state, detected, seconds_left: Code into `STATES`; the sample that showed the state; seconds until retention reaches the
     # committed offset
     state: Float
     detected: Float
-    left: Float
+    seconds_left: Float
     begun: Points  # The begin of the state
     peak: Float  # The most records that waited at a sample since `detected`
 
