@@ -20,6 +20,8 @@ LAYERS = (
     "errors", "extras", "wire", "model", "snapshot", "solver", "assignors", "laws", "metrics", "planning", "explanation",
     "simulation", "testing", "clients", "pipeline", "report", "cli",
 )  # fmt: skip
+CORE = LAYERS[: LAYERS.index("clients")]
+PROCESS_WIDE = {"ctypes", "gc", "locale", "resource", "signal"}
 EXTRAS = {"aiokafka", "click", "confluent_kafka", "jinja2", "kafka", "pandas", "prometheus_client", "pyarrow", "pyspark", "rich"}
 LONGEST_MODULE, LONG_MODULE = 400, 250
 NOT_TEXT = {".bin", ".gz", ".jpg", ".parquet", ".png", ".zst"}
@@ -85,6 +87,16 @@ def _own_imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
             package, _, rest = each.partition(".")
             if package == "counterpoise":
                 yield rest.partition(".")[0], node.lineno
+
+
+def core_leaves_the_process_alone(root: Path, names: list[str]) -> Iterator[Fault]:
+    """No module of the core imports what changes the whole process: allocator, limits, signals, locale, garbage collector."""
+    for name in modules(names):
+        if Path(name).relative_to("src/counterpoise").parts[0].removesuffix(".py") in CORE:
+            for node in ast.walk(parse(root, name)):
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    base = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+                    yield from (f"{name}:{node.lineno}: imports {one}" for one in base if one.partition(".")[0] in PROCESS_WIDE)
 
 
 def no_imports_in_a_circle(root: Path, names: list[str]) -> Iterator[Fault]:
@@ -248,6 +260,8 @@ PLANTED: list[tuple[Rule, str, str, str]] = [
     (imports_only_lower_layers, A, HEAD + "import counterpoise\n", "imports the package itself"),
     (imports_only_lower_layers, A, HEAD + "def g():\n    import counterpoise.cli.main\n", "model imports cli"),
     (imports_only_lower_layers, "src/counterpoise/helpers/b.py", HEAD, "helpers is no layer"),
+    (core_leaves_the_process_alone, A, HEAD + "def g():\n    import ctypes.util\n", "imports ctypes.util"),
+    (core_leaves_the_process_alone, A, HEAD + "from resource import setrlimit\n", "imports resource"),
     (
         no_imports_in_a_circle,
         "src/counterpoise/model/c.py",

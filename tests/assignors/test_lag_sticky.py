@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks import lag_both_ends
+from benchmarks.lag import drift_of
 from benchmarks.lag_minimum import least_moves
 from hypothesis import given
 from hypothesis import strategies as st
@@ -245,6 +246,17 @@ def test_with_balanced_counts_drifting_lags_move_at_most_135_percent_of_the_prov
     assert all(np.bincount(owner).tolist() == [100] * 80 for owner in owners)
     assert needed > 0
     assert moves <= 1.35 * needed
+
+
+@pytest.mark.parametrize("free", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tolerance", [0.02, 0.05])
+@pytest.mark.parametrize("subscriptions", ["equal", "four sets", "random"])
+@pytest.mark.parametrize("size", [200, 205])
+def test_the_histories_of_the_benchmark_take_at_most_135_percent_of_the_proven_minimum(
+    size: int, subscriptions: str, tolerance: float, *, free: bool
+) -> None:
+    moves, needed, _ = drift_of(2, size, subscriptions, tolerance, 20, free)
+    assert 0 < needed <= moves <= 1.35 * needed
 
 
 @pytest.mark.parametrize("fixed", [True, False])

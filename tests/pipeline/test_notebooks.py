@@ -85,6 +85,8 @@ def test_an_audit_with_its_tables_and_its_page(tmp_path: Path, monkeypatch: pyte
     assert [finding, *result.findings[1:]] == list(audited.result.findings)
     assert cells(finding._repr_html_())[2:4] == ["severity", finding.severity]
     assert cells(result._repr_html_())[5:8] == ["1", finding.severity, finding.group_id]
+    with pytest.raises(TypeError, match="read-only"):
+        result.summary["findings"]["total"] = 0
     assert isinstance(causes, pd.Series)
     assert causes.sum() > 50
     assert Path(report).read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -77,7 +77,7 @@ def test_compare_measures_every_strategy_it_is_given(monkeypatch: pytest.MonkeyP
     ],
 )  # fmt: skip
 def test_a_plan_shows_its_loads_its_moves_and_whether_it_is_proven(strategy: str, words: str) -> None:
-    assert repr(cp.assign(PAIR, strategy)) == words
+    assert repr(cp.assign(PAIR, strategy)) == repr(cp.assign(PAIR, np.str_(strategy))) == words
 
 
 def test_a_plan_of_a_group_whose_lag_is_known_shows_how_near_its_lag_is_to_the_bound() -> None:
@@ -247,12 +247,14 @@ def test_functions_of_arrays_say_where_a_group_has_them(call: Callable[[], objec
         call()
 
 
-@pytest.mark.parametrize("name", ["group.json", "/data/orders.jsonl", "group"])
+@pytest.mark.parametrize("name", ["group.json", "/data/orders.jsonl", "group", "group[1].json", "group.json\n"])
 def test_the_name_of_a_file_is_answered_with_how_to_read_it(name: str) -> None:
     with pytest.raises(SnapshotError, match=r"pass its text: Group\.from_json\(Path\('.*'\)\.read_text\(\)\)"):
         cp.Group.from_json(name)
     with pytest.raises(SnapshotError, match=r"pass its text: Group\.from_json\(Path\('.*'\)\.read_text\(\)\)"):
         ANY.Group.from_json(Path(name))
+    with pytest.raises(SnapshotError, match=r"pass its text: Group\.from_json\(Path\('.*'\)\.read_text\(\)\)"):
+        cp.Group.from_json(name.encode())
     with pytest.raises(SnapshotError, match=r"give JSON text: Group\.from_json\(json\.dumps\(\.\.\.\)\)"):
         ANY.Group.from_json({"topics": {}, "members": []})
     with pytest.raises(SnapshotError, match="a snapshot is one JSON object"):

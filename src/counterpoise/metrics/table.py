@@ -1,4 +1,8 @@
-"""Groups, plans and problems of a batch as flat arrays, and every figure of `Metrics` found for all of them at once."""
+"""Groups, plans and problems of a batch as flat arrays, and every figure of `Metrics` found for all of them at once.
+
+Whether a plan is balanced and sticky has a closed form here for groups of equal members, and `certify` for the rest: its search
+takes 0.2 ms per plan of a small group, and an audit of 20 million records measures 350,000 plans.
+"""
 
 from __future__ import annotations
 
@@ -202,8 +206,6 @@ class Table:
 
     def _verdicts(self, whole: Runs, claims: Int64, kept: Int64) -> tuple[list[bool | None], list[bool | None]]:
         """Balanced and sticky by pair, as `certify` proves them; without a search for groups that are `alike`.
-
-        The search takes 0.2 ms per plan of a small group, and an audit of 20 million records measures 350,000 plans.
 
         A complete plan of such a group is balanced if loads differ by one at most: f or f + 1 each, f + 1 for e of them. A
         member that claims c keeps at most min(c, f), and one more if c > f and it is among the e; so a plan is sticky exactly

@@ -30,6 +30,7 @@ from counterpoise.pipeline.tables.catalog import Catalog, check_lasting, check_t
 from counterpoise.pipeline.tables.manifest import load_manifest, summary_of
 from counterpoise.pipeline.tables.paths import read_table
 from counterpoise.pipeline.tables.transaction import TableTransaction
+from counterpoise.snapshot.frozen import frozen
 from counterpoise.snapshot.html import html_table
 from counterpoise.snapshot.json_text import fitted
 
@@ -48,7 +49,7 @@ class AuditResult:
     place : str
         Folder with ``tables/`` and ``summary.json``, a path or a URI.
     summary : dict
-        As in summary.json.
+        As in summary.json; read-only.
     findings : tuple of Finding
         Ranked, at most 200; all of them are in the table.
     nothing_new : bool
@@ -182,7 +183,7 @@ def audit(
 
 def _result(out: str | Path, summary: dict[str, Any]) -> AuditResult:
     top = fitted(summary["findings"]["top"], tuple[Finding, ...], "$.findings.top", "audit again")
-    return AuditResult(absolute(out), summary, top)
+    return AuditResult(absolute(out), frozen(summary), top)
 
 
 @contextmanager

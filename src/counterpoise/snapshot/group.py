@@ -251,9 +251,9 @@ def check_group(given: object) -> Group:
 
 
 def _advice(text: object) -> str:
-    text = str(text) if isinstance(text, PathLike) else text
-    if isinstance(text, str) and text.strip() and len(text) < 4096 and not set(text) & set("{}[]\n"):
-        return f"to read the file {text!r} pass its text: Group.from_json(Path({text!r}).read_text())"
+    path = str(text) if isinstance(text, PathLike) else text.decode(errors="replace") if isinstance(text, bytes) else text
+    if isinstance(path, str) and 0 < len(path := path.strip()) < 4096 and not set(path) & set("{\n") and path[0] != "[":
+        return f"to read the file {path!r} pass its text: Group.from_json(Path({path!r}).read_text())"
     if isinstance(text, Mapping):
         return "give JSON text: Group.from_json(json.dumps(...))"
     return "a snapshot is one JSON object with topics and members"

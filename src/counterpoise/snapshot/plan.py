@@ -71,7 +71,7 @@ class Plan(LockedArrays):
         spread = f"loads {min(loads)} to {max(loads)}" if loads else "no members"
         parts = [f"{self.problem.n_partitions} partitions", spread, f"{self.moved} moved"]
         parts += [f"{count} withheld"] if (count := sum(map(len, self.withheld.values()))) else []
-        return f"{type(self).__name__}({self.strategy!r}, {self.protocol}: {', '.join([*parts, self._proven()])})"
+        return f"{type(self).__name__}({str(self.strategy)!r}, {self.protocol}: {', '.join([*parts, self._proven()])})"
 
     def _repr_html_(self) -> str:
         rows = [(member, load, partition_list(self.target[member])) for member, load in self.loads.items()]

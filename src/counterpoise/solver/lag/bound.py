@@ -19,7 +19,7 @@ _LIGHTEST_PER_COUNT = 4
 """`_completion_bound` reads the `_LIGHTEST_PER_COUNT` * max(counts) + 16 lightest partitions."""
 
 Bools = npt.NDArray[np.bool_]
-Ratio = tuple[int, int]
+LagPerCapacity = tuple[int, int]
 """Lag and capacity."""
 
 __all__ = ["lower_bound"]
@@ -58,7 +58,7 @@ def lower_bound(
     return Fraction(*bound)
 
 
-def _larger(one: Ratio, other: Ratio) -> Ratio:
+def _larger(one: LagPerCapacity, other: LagPerCapacity) -> LagPerCapacity:
     return one if one[0] * other[1] >= other[0] * one[1] else other
 
 
@@ -77,7 +77,7 @@ def _densest(group: LagGroup, may: Bools) -> tuple[list[bool], bytes]:
     return dense.tolist(), may[dense].any(axis=0).tobytes()
 
 
-def _heaviest(falling: list[int], strong: list[int]) -> Ratio:
+def _heaviest(falling: list[int], strong: list[int]) -> LagPerCapacity:
     """What these partitions demand of members of falling capacity: all of them, and the heaviest ones."""
     n, total, strength = len(strong), [0, *accumulate(falling)], 0
     bound = total[-1], sum(strong)

@@ -10,7 +10,7 @@ from counterpoise.solver.lag.state import PlanState, Ratio
 
 _SCALE = 2**40
 """Counts per capacity are compared in units of 1 / _SCALE."""
-_STEPS = 8
+_LOOKS = 8
 """`place` gives up after this many looks at members per partition and member of the group."""
 
 __all__ = ["CountSlack", "place"]
@@ -55,7 +55,7 @@ def place(
     O(P log M + M). Returns False too if the search for members takes longer than that.
     """
     lag, queue = state.group.lag, _Queue(state, counts)
-    steps = _STEPS * (len(partitions) + len(state.load))
+    looks = _LOOKS * (len(partitions) + len(state.load))
     for partition in partitions:
         if not queue.idle and not lag[partition]:
             queue.idle = True
@@ -63,8 +63,8 @@ def place(
         entry, looked = queue.pop(partition)
         if entry is None:
             entry, looked = _free_slot(queue, partition)
-        steps -= looked
-        if steps < 0 or entry is None:
+        looks -= looked
+        if looks < 0 or entry is None:
             return False
         queue.give(partition, entry)
     return True
