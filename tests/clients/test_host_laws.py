@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from counterpoise.clients import aiokafka, kafka_python
+from counterpoise.wire.consumer_protocol import Assignment, decode_subscription, encode_assignment
 from tests.clients.hosts import Answer, KafkaPython3Member, host_member
 from tests.clients.rounds import STRATEGIES, play
 
@@ -84,6 +85,17 @@ def test_a_leader_that_forgets_claims_is_found_out(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(aiokafka._AioKafkaAssignor, "on_assignment", forgetful)
     with pytest.raises(AssertionError, match="the leader does not know"):
         play_all("aiokafka", "sticky", NEWEST_SEEDS)
+
+
+def test_all_cooperative_assignors_of_a_consumer_claim_with_the_generation_of_its_last_assignment() -> None:
+    """Only the elected one is told of an assignment."""
+    listed = [kafka_python.ConstrainedCooperativeStickyAssignor(), kafka_python.CooperativeStickyAssignor()]
+    member = host_member("kafka_python", "m", ["t"], listed, Answer({"t": 4}))
+    for generation, elected, partitions in ((5, listed[1], (0, 1)), (9, listed[0], (2, 3))):
+        member.join()
+        member.complete(elected.name, generation, encode_assignment(Assignment((("t", partitions),))))
+        claims = [decode_subscription(data) for data in member.join().values()]
+        assert [(claim.owned, claim.generation) for claim in claims] == [((("t", partitions),), generation)] * 2
 
 
 def test_a_join_that_outlasts_a_poll_is_not_forgotten() -> None:

@@ -12,7 +12,13 @@ import pytest
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.coordinator.base import Generation, MemberState
 from kafka.coordinator.consumer import ConsumerCoordinator
-from kafka.errors import KafkaTimeoutError, RebalanceInProgressError, UnknownMemberIdError
+from kafka.errors import (
+    FencedInstanceIdError,
+    GroupAuthorizationFailedError,
+    KafkaTimeoutError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
@@ -39,6 +45,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
         self._subscription = SimpleNamespace(
             rebalance_listener=listener,
             assigned_partitions=lambda: set(self.owned),
+            assign_from_subscribed=self._assign,
+            subscription={each.topic for each in OWNED},
             all_consumed_offsets=lambda: {each: OffsetAndMetadata(5, "", -1) for each in self.owned},
         )
         self._rebalance_protocol = protocol
@@ -53,6 +61,9 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
         self.committed: list[Any] = []
         self.heartbeats = 0
         self.heartbeats_enabled = False
+
+    def _assign(self, partitions: list[TopicPartition]) -> None:
+        self.owned = partitions
 
     def __del__(self) -> None:
         pass
@@ -152,6 +163,16 @@ def test_what_was_received_during_a_join_of_a_revoked_partition_is_committed() -
     assert [list(each) for each in coordinator.committed] == [OWNED[1:]]
 
 
+def test_partitions_of_a_topic_that_is_not_subscribed_any_more_are_not_committed_again() -> None:
+    coordinator = Coordinator()
+    mend_joining(coordinator)
+    assert coordinator.poll(timeout_ms=5)
+    coordinator._subscription.subscription = set()
+    coordinator.answers[0].success(b"first")
+    assert coordinator.poll(timeout_ms=5)
+    assert coordinator.committed == []
+
+
 @pytest.mark.parametrize("error", [RebalanceInProgressError(), KafkaTimeoutError(), ValueError("a leader's own")])
 def test_a_join_that_failed_between_two_polls_is_tried_again(error: Exception) -> None:
     coordinator = Coordinator()
@@ -208,7 +229,21 @@ def test_a_member_that_is_expelled_while_it_joins_loses_its_partitions_first(pro
     coordinator.answers[0].failure(UnknownMemberIdError())
     coordinator.poll(timeout_ms=20)
     assert len(coordinator.answers) == 2
-    assert (coordinator.lost, coordinator.owned) == ((OWNED, []) if mended else ([], OWNED))
+    # An eager member's partitions were reported as revoked when it began to join.
+    lost = OWNED if mended and protocol is RebalanceProtocol.COOPERATIVE else []
+    assert (coordinator.lost, coordinator.owned) == (lost, [] if mended else OWNED)
+
+
+@pytest.mark.parametrize("error", [FencedInstanceIdError(), GroupAuthorizationFailedError()])
+def test_the_final_error_of_a_join_that_ended_between_two_polls_is_raised(error: Exception) -> None:
+    coordinator = Coordinator()
+    mend_joining(coordinator)
+    assert coordinator.poll(timeout_ms=5)
+    coordinator.answers[0].failure(error)
+    coordinator._net.poll(timeout_ms=5)
+    with pytest.raises(type(error)):
+        coordinator.poll(timeout_ms=5)
+    assert len(coordinator.answers) == 1
 
 
 def test_mending_twice_changes_nothing_and_another_release_is_left_as_it_is(caplog: pytest.LogCaptureFixture) -> None:

@@ -163,3 +163,10 @@ def test_the_brokers_are_asked_for_the_topics_of_the_group_only(monkeypatch: pyt
 
     monkeypatch.setattr("counterpoise.clients.live_group.read_live_group", live)
     assert live_lag({"bootstrap.servers": "b"}, "g")({"t": 1}) == {"t": [3]}
+
+
+def test_topics_that_have_other_numbers_of_partitions_by_now_cost_no_other_topic_its_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(faults=(), group=SimpleNamespace(lag={"grown": [3, 4], "smaller": [5], "same": [6]}))
+    monkeypatch.setattr("counterpoise.clients.live_group.read_live_group", lambda *_, **__: found)
+    reader = LagReader(live_lag({"bootstrap.servers": "b"}, "g"), 30)
+    assert reader.lag({"grown": 1, "smaller": 2, "same": 1}) == {"grown": [3], "smaller": [5, 0], "same": [6]}

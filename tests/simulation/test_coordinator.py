@@ -205,6 +205,16 @@ def test_the_upgrade_to_cooperative_works_in_two_bounces() -> None:
     assert (outcome.refused, outcome.double_owned_seconds, outcome.settled, outcome.spread) == (0, 0, True, 0)
 
 
+def test_a_static_member_that_joins_again_before_it_hears_of_its_expulsion_owns_nothing_twice() -> None:
+    """It gets partitions between its expulsion and its next heartbeat, which its next process does not have."""
+    pauses = [Event(at, "pause", member, seconds=300) for at, member in ((100.122, "g-02"), (100.078, "g-03"))]
+    events = [*pauses, Event(100.075, "leave", "x-00"), Event(400.158, "rejoin", "g-02")]
+    groups = [MemberGroup("g", ["t"], count=4, static=True), MemberGroup("x", ["t"], count=2)]
+    for strategy in ("range", "cooperative-sticky"):
+        outcome = simulate(Scenario("s", {"t": 6}, groups, events), [strategy])[strategy]
+        assert (outcome.double_owned_seconds, outcome.settled) == (0, True)
+
+
 def test_one_bounce_straight_to_cooperative_is_refused() -> None:
     """Why the guide wants two: range and cooperative-sticky alone have nothing in common."""
     members = [MemberGroup("m", ["t"], count=3, strategies=["range"])]

@@ -191,6 +191,15 @@ def test_a_static_member_is_out_when_the_record_shows_it_and_not_a_session_later
     assert outcome.stopped_partition_seconds < 20
 
 
+@pytest.mark.parametrize("milliseconds", [1000, 3000])
+def test_a_group_whose_members_have_little_time_to_join_is_simulated(milliseconds: int) -> None:
+    """Heartbeats are more frequent than that time, or members would be expelled before they hear of a rebalance."""
+    rows = [written(1, 0, {"a": (None, [0, 1])}), written(2, 60, {"a": (None, [0]), "b": (None, [1])})]
+    short = [row | {"members": [one | {"rebalance_timeout_ms": milliseconds} for one in row["members"]]} for row in rows]
+    past = recorded(short)
+    assert simulate(past.scenario, ["range"])["range"].rounds == past.generations == 2
+
+
 def test_the_names_of_many_members_are_not_searched_for_one_by_one() -> None:
     few, many = (names_compared(n) for n in (50, 200))
     assert many < 5 * max(few, 1)

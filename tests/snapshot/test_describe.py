@@ -97,6 +97,32 @@ def test_an_id_with_spaces_is_read_by_column() -> None:
     assert sorted(client(member.id) for member in group.members) == ["app-2", "app-3", "app-4", "app-5"]
 
 
+BLANK_INSTANCE_3_X = """
+GROUP           CONSUMER-ID          GROUP-INSTANCE-ID HOST            CLIENT-ID       #PARTITIONS     ASSIGNMENT
+g               worker-1-aaaa        worker-1          /127.0.0.1      app             2               orders(0,1)
+g               app-bbbb                               /127.0.0.1      app             3               orders(2), payments(0,1)
+"""
+BLANK_INSTANCE_4_X = """
+GROUP     CONSUMER-ID   GROUP-INSTANCE-ID HOST        CLIENT-ID #PARTITIONS CURRENT-EPOCH CURRENT-ASSIGNMENT TARGET-EPOCH
+my group  app-uuid0                       /127.0.0.1  app       2           -             orders:0,2         -
+my group  inst-1-uuid1  inst-1            /127.0.0.1  app       1           -             orders:1           -
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "owned"),
+    [
+        (BLANK_INSTANCE_3_X, {"worker-1-aaaa": {"orders": [0, 1]}, "app-bbbb": {"orders": [2], "payments": [0, 1]}}),
+        (BLANK_INSTANCE_4_X, {"app-uuid0": {"orders": [0, 2]}, "inst-1-uuid1": {"orders": [1]}}),
+    ],
+)
+def test_a_blank_instance_id_is_not_made_up_for_by_a_space_elsewhere(text: str, owned: dict[str, dict[str, list[int]]]) -> None:
+    """Such a row has as many words as the header, but not in the same columns."""
+    (group,) = read_describe(text)
+    assert {member.id: {topic: list(at) for topic, at in member.owned.items()} for member in group.members} == owned
+    assert [member.instance_id is None for member in group.members] == ["app" in member.id for member in group.members]
+
+
 def lines() -> list[str]:
     return [line.rstrip() for line in TEXT["offsets-3.9.1"].splitlines()]
 
@@ -128,6 +154,11 @@ WRONG = [
         "two outputs with another owner in the second",
         TEXT["offsets-3.9.1"] + TEXT["offsets-3.9.1"].replace("app-5-", "app-9-"),
         "^line 15: partition 3 of orders has two owners, app-5-.* and app-9-",
+    ),
+    (
+        "an assignment cut short",
+        TEXT["members-3.7"].replace("u(2)", "u(2"),
+        r"line 3: 3 partitions, and 2 in the assignment 't\(0,1\)",
     ),
     ("an assignment of another form", TEXT["members-3.7"].replace("t(2)", "t-2"), "line 4: assignment 't-2' is neither"),
 ]

@@ -33,8 +33,11 @@ __all__ = ["HostAssignor", "PerConsumer"]
 
 log = logging.getLogger("counterpoise.clients")
 
+# All assignors of a coordinator write metadata, but only the elected one gets an assignment.
 _joining_since: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-"""When each coordinator began to join: all its assignors write metadata, but only the elected one gets an assignment."""
+"""When each coordinator began to join."""
+_assigned_in: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""The generation of each coordinator's last assignment."""
 
 
 class PerConsumer:
@@ -136,7 +139,7 @@ class HostAssignor:
         if coordinator is not None:
             _joining_since.setdefault(coordinator, time.monotonic())
         self._joining()
-        return self._member.subscription(topics, self._held())
+        return self._member.subscription(topics, self._held(), None if coordinator is None else _assigned_in.get(coordinator))
 
     @PerConsumer
     def assign(self, cluster: Any, members: Any) -> dict[str, bytes]:
@@ -182,6 +185,8 @@ class HostAssignor:
         known = self._assigned_generation(assignment) if generation is None else generation
         before = self._member.assigned
         self._member.received(assignment.partitions(), known)
+        if (coordinator := self._coordinator()) is not None:
+            _assigned_in[coordinator] = known
         withheld, withheld_before = withheld_of(assignment.user_data), self._withheld
         self._withheld = withheld
         self._report(before)

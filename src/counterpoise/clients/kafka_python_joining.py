@@ -58,9 +58,11 @@ def mend_joining(coordinator: Any) -> None:
 
     async def join_group_async(timeout_ms: float | None = None) -> bool:
         task = coordinator._join_task  # noqa: SLF001
-        # The host repeats a failed join, and one whose member has been expelled since.
-        if task is not None and task.is_done and task.exception is None and not coordinator._generation.is_lost():  # noqa: SLF001
-            coordinator._join_task = _FinishedJoin(task)  # noqa: SLF001
+        # The host joins again if the join may succeed yet, or its member has been expelled since; it raises other errors.
+        if task is not None and task.is_done:
+            is_lost = coordinator._generation.is_lost()  # noqa: SLF001
+            if _is_final(task.exception) if task.exception is not None else not is_lost:
+                coordinator._join_task = _FinishedJoin(task)  # noqa: SLF001
         return bool(await host_join(timeout_ms=timeout_ms))
 
     host_attempt = coordinator._do_join_and_sync_async  # noqa: SLF001
@@ -68,8 +70,12 @@ def mend_joining(coordinator: Any) -> None:
     async def join_and_sync() -> Any:
         known = coordinator._generation  # noqa: SLF001
         if known.is_lost() and coordinator._subscription.assigned_partitions():  # noqa: SLF001
-            # Expelled since the host prepared this join: to prepare it again calls `on_partitions_lost`.
-            await coordinator._on_join_prepare_async(known.generation_id, known.member_id)  # noqa: SLF001
+            # Expelled since the host prepared this join.
+            if coordinator._rebalance_protocol.name == "COOPERATIVE":  # noqa: SLF001
+                # To prepare it again calls `on_partitions_lost`.
+                await coordinator._on_join_prepare_async(known.generation_id, known.member_id)  # noqa: SLF001
+            else:  # all partitions were reported as revoked when the join was prepared
+                coordinator._subscription.assign_from_subscribed([])  # noqa: SLF001
         return await host_attempt()
 
     coordinator.join_group_async = join_group_async
@@ -84,6 +90,17 @@ def _warn(missing: str) -> None:
         "set heartbeat_interval_ms=300 to keep it short",
         missing,
     )
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether the host raises this error of a join to the application instead of joining again."""
+    from kafka import errors
+
+    again = (
+        *(errors.RetriableError, errors.UnknownMemberIdError, errors.RebalanceInProgressError),
+        *(errors.IllegalGenerationError, errors.MemberIdRequiredError),
+    )
+    return isinstance(error, errors.KafkaError) and not isinstance(error, again)
 
 
 class _FinishedJoin:
@@ -164,15 +181,17 @@ class _Poll:
     async def _wait(self) -> None:
         from kafka.errors import KafkaError
 
-        with suppress(KafkaError):  # also a failed join: the host reads the error from the task in its own poll
+        with suppress(KafkaError):  # also a failed join: `join_group_async` raises the error, or joins again
             await self._coordinator._manager.wait_for(self._coordinator._join_task, _PENDING_MS)  # noqa: SLF001
 
     def _commit_revoked(self, consumed: dict[Any, Any]) -> None:
         """Commit what was received during the join of partitions that it revoked: their next owner starts there.
 
-        The coordinator handles this commit before the member joins again, and so before it has a next owner.
+        The coordinator handles this commit before the member joins again, and so before it has a next owner. Partitions of topics
+        that are not subscribed any more were committed before the join, and have a next owner already.
         """
-        kept = self._coordinator._subscription.assigned_partitions()  # noqa: SLF001
-        revoked = {each: offset for each, offset in consumed.items() if each not in kept}
+        subscription = self._coordinator._subscription  # noqa: SLF001
+        kept, topics = subscription.assigned_partitions(), subscription.subscription
+        revoked = {each: offset for each, offset in consumed.items() if each not in kept and each.topic in topics}
         if revoked:
             self._coordinator.commit_offsets_async(revoked)

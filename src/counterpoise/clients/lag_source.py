@@ -50,7 +50,9 @@ def live_lag(config: Mapping[str, Any], group_id: str, *, reset: str = "latest",
         found = read_live_group(config, group_id, reset=reset, timeout=timeout, more_topics=topics)
         for fault in found.faults:
             log.warning("lag of group %s: %s", group_id, fault)
-        return {topic: lags for topic, lags in (found.group.lag or {}).items() if topic in topics}
+        lag = found.group.lag or {}
+        # A topic may have grown, or been recreated, since the leader read its metadata.
+        return {topic: [*lag[topic], *[0] * size][:size] for topic, size in topics.items() if topic in lag}
 
     return read
 

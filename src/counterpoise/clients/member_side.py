@@ -47,6 +47,7 @@ class MemberSide:
         topics: Iterable[str],
         # What the member holds while it joins, or None when its host has revoked everything (eager)
         held: tuple[TopicPartitions, ...] | None,
+        held_since: int | None = None,  # The generation that gave it; default: that of the last assignment remembered here
     ) -> bytes:
         """The JoinGroup metadata, version 3."""
         owned: tuple[TopicPartitions, ...] = ()
@@ -55,7 +56,7 @@ class MemberSide:
         if held is not None:
             # With its generation even if it holds nothing: a coordinator answers an unchanged subscription of a follower with
             # the present generation, and a member that joins again for the second round must begin that round.
-            owned, generation = held, self.generation
+            owned, generation = held, self.generation if held_since is None else held_since
             user_data = encode_cooperative(generation) if self.strategy == _FOREIGN_COOPERATIVE else encode_sticky((), generation)
         elif self.strategy == _FOREIGN_COOPERATIVE:
             user_data = encode_cooperative(-1)

@@ -151,7 +151,7 @@ class Play:
         if client.busy_until > self.world.now:
             self.world.after(client.busy_until - self.world.now, self._come_back, client)
         elif client.alive and self._running.get(client.name) is client:
-            client.alive = False
+            client.stop()
             self._start(client.name, client)
 
     # What may happen, by the name of the action.

@@ -218,14 +218,15 @@ def _timing(rows: Sequence[Row], planned: Sequence[Row], members: Sequence[Row])
     """The rebalance time-out as members ask for it; heartbeats and sessions so short that what was two generations stays two."""
     ends = [(row["state_ts"] or row["log_ts"]).timestamp() for row in planned]
     gap = min([after - before for before, after in pairwise(ends) if after > before], default=3.0)
-    heartbeat = round(min(max(gap / 4, 0.02), 3.0), 3)
+    max_poll = max(max(m["rebalance_timeout_ms"] for m in members) / 1000, 1.0)
+    heartbeat = round(min(max(gap / 4, 0.02), 3.0, max_poll / 4), 3)
     gather = 3.0
     if not rows[0]["members"] and not rows[0]["deleted"]:
         gather = min(max(ends[0] - rows[0]["log_ts"].timestamp() - _BEFORE, 0.0), 3.0)
     return Timing(
         # A static member that is gone has been silent for its session when the record shows it; this one bridges a restart.
         session_timeout=heartbeat + 0.02,
-        max_poll_interval=max(max(m["rebalance_timeout_ms"] for m in members) / 1000, 1.0),
+        max_poll_interval=max_poll,
         heartbeat_interval=heartbeat,
         initial_delay=round(gather, 3),
         metadata_age=0.0,

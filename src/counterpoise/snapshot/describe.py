@@ -81,10 +81,8 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _cells(number: int, line: str, header: list[str], starts: list[int]) -> dict[str, str]:
-    """Cells by words; by the columns of the header if an id or an assignment holds spaces, or a cell is blank."""
+    """Cells by the columns of the header if a cell may be blank, or an id or an assignment has spaces; else by words."""
     words = line.split()
-    if len(words) == len(header):
-        return dict(zip(header, words, strict=True))
     ends = [*starts[1:], len(line)]
     cells = [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
     aligned = all(
@@ -93,8 +91,11 @@ def _cells(number: int, line: str, header: list[str], starts: list[int]) -> dict
         if cell
     )
     blank = {name for name, cell in zip(header, cells, strict=True) if not cell}
-    if aligned and blank <= _MAY_BE_BLANK:
+    fits = len(words) == len(header)
+    if aligned and blank <= _MAY_BE_BLANK and not (fits and _MAY_BE_BLANK.isdisjoint(header)):
         return dict(zip(header, cells, strict=True))
+    if fits:
+        return dict(zip(header, words, strict=True))
     raise SnapshotError(f"line {number}: {len(words)} words under a header of {len(header)}: {line.strip()[:80]!r}")
 
 
@@ -104,8 +105,11 @@ def _read_row(seen: _Seen, row: dict[str, str]) -> None:
         instance = row.get("GROUP-INSTANCE-ID", "-")
         seen.members[owner] = None if instance in _NONE else instance
     if "PARTITION" not in row:
-        for topic, partition in _assigned(row["ASSIGNMENT"]):
-            _own(seen, (topic, partition), owner)
+        assigned, stated = list(_assigned(row["ASSIGNMENT"])), row.get("#PARTITIONS", "")
+        if stated.isdecimal() and int(stated) != len(assigned):
+            raise ValueError(f"{stated} partitions, and {len(assigned)} in the assignment {row['ASSIGNMENT'][:60]!r}")
+        for at in assigned:
+            _own(seen, at, owner)
         return
     if row["TOPIC"] in _NONE or row["PARTITION"] in _NONE:
         return
