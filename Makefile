@@ -31,6 +31,7 @@ test: lint $(KAFKA) $(OLDEST) ## what every change must pass: lint, types, impor
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" $(PYTEST) -n 4 --dist loadscope
 
 test-long: $(READY) $(KAFKA) $(OLDEST) $(LAKE) $(PROMETHEUS) ## all tests but those of soak and test-kills, with many times the generated cases, a Spark cluster, Connect, catalogs, Prometheus (an hour or more; the seed of a failure is printed)
+	@scripts/find_browser.sh --install > /dev/null
 	@JAVA_HOME="$$(scripts/find_java.sh --install --jdk)" COUNTERPOISE_PROFILE=long $(PYTEST) -n 4 --dist loadscope -m "not soak and not kills"
 
 test-kills: $(READY) $(KAFKA) $(LAKE) ## audits, updates, followers and captures that are killed, or have no disk or memory left, on a disk and on an object store (an hour)

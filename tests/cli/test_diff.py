@@ -51,6 +51,18 @@ def test_an_audit_differs_in_nothing_from_itself(tmp_path: Path) -> None:
     assert [(one["kind"], one["n_groups"]) for one in found["actions"]] == [("switch_strategy", [1, 1])]
 
 
+def test_an_audit_of_a_window_begins_with_it_and_not_with_the_older_records_that_it_reads(tmp_path: Path) -> None:
+    """Both have the same rebalances in a day; of the second one the oldest of the compacted records is a month old."""
+    one, two = audit(tmp_path / "1", {"g": BUSY}), audit(tmp_path / "2", {"g": BUSY}, days=30)
+    summary = json.loads((two / "summary.json").read_text())
+    since = datetime.fromtimestamp((BEGIN + 29 * DAY) / 1e6, UTC).isoformat()
+    (two / "summary.json").write_text(json.dumps(summary | {"since": since}))
+    found, _ = compared(one, two)
+    assert [period["seconds"] for period in found["periods"]] == [86_400, 86_400]
+    assert found["periods"][1]["from"] == "2026-12-20T00:00:00.000Z"
+    assert (found["groups"]["changed"], found["fleet"]["verdict"]) == ([], "same")
+
+
 def test_groups_are_new_gone_and_changed_with_figures_of_both(tmp_path: Path) -> None:
     one = audit(tmp_path / "1", {"a": BUSY, "b": {}, "old": {}, "deleted": {"state": "deleted"}})
     two = audit(
@@ -120,7 +132,7 @@ def test_the_text_has_the_periods_the_fleet_and_what_changed_and_names_are_harml
     one, two = audit(tmp_path / "1", {hostile: BUSY}), audit(tmp_path / "2", {hostile: CALM, **many})
     result = run(one, two)
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("OUT1: 2026-11-21T00:00:00+00:00 to 2026-11-22T00:00:00+00:00, 24.0 hours")
+    assert lines[0].startswith("OUT1: 2026-11-21T00:00:00.000Z to 2026-11-22T00:00:00.000Z, 24.0 hours")
     assert any(line.split()[:4] == ["rebalances", "a", "day", "40"] for line in lines)
     assert "new groups (30): g0, g1," in result.stdout
     assert "and 10 more" in result.stdout

@@ -16,8 +16,9 @@ from counterpoise.pipeline import audit as audit_module
 from counterpoise.pipeline.audit import audit
 from counterpoise.pipeline.predicted_stops import seconds_of
 from counterpoise.pipeline.schemas import TABLES
-from counterpoise.pipeline.summary import data_notes, iso
+from counterpoise.pipeline.summary import data_notes
 from counterpoise.pipeline.tables.paths import PARTITIONS
+from counterpoise.pipeline.wording import iso
 from tests.pipeline.conftest import Audited, rows_of
 
 if TYPE_CHECKING:

@@ -41,10 +41,9 @@ def with_stopped_seconds(row: Row, n_protocols: int = 1) -> list[dict[str, Any]]
     stopped: float | None = None if unknown else row["stopped_partition_seconds"]
     expected = _expected(row, runs)
     expected_here = expected.get((OBSERVED, REPLAY))
-    scale = None if stopped is None or not expected_here else stopped / expected_here
-    if scale is None:
+    if stopped is None or not expected_here:
         return [{**run, "stopped_seconds": None} for run in runs.values()]
-    observed = row["protocol_kind"] or EAGER
+    scale, observed = stopped / expected_here, row["protocol_kind"] or EAGER
     scales = {key: scale if _kind(row, run) == observed else max(scale, 1.0) for key, run in runs.items()}
     return [{**run, "stopped_seconds": round(scales[key] * expected[key], 3)} for key, run in runs.items()]
 

@@ -29,7 +29,7 @@ from counterpoise.pipeline.tables.catalog import Catalog
 from counterpoise.pipeline.tables.compaction import compacted
 from counterpoise.pipeline.tables.keyed import KEYS, RECORDS, stored
 from counterpoise.pipeline.tables.paths import NO_DAY, day_folder
-from counterpoise.pipeline.wording import times
+from counterpoise.pipeline.wording import iso, times
 
 __all__ = ["SUMMARY_FORMAT", "Progress", "Run"]
 
@@ -214,7 +214,7 @@ class Run:
         names, clusters = None if self._job.salt is None else fingerprint(self._job.salt), list(self._job.captures)
         head = {"format": SUMMARY_FORMAT, "source": source if names is None else "(anonymized)", "cluster": ", ".join(clusters)}
         docs = None if names is not None else self._job.scope.policy.docs
-        head |= {"clusters": clusters, "days": dict(days), "hashed": names, "docs": docs}
+        head |= {"clusters": clusters, "days": dict(days), "since": iso(self._job.scope.since), "hashed": names, "docs": docs}
         return head if self._update is None else {**head, "since_last": self._transaction.new_files.number}
 
     def _report_progress(self, stage: str) -> None:

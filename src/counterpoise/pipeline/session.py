@@ -88,7 +88,6 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
     if active is not None:
         return active, False
     cores = os.cpu_count() or 1
-    builder = SparkSession.builder.appName(_NAME)
     remote = "SPARK_REMOTE" in os.environ
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ or remote
     defaults = {} if submitted else _alone(cores, records)
@@ -97,9 +96,7 @@ def local_session(settings: Mapping[str, str] | None = None, *, records: int | N
         whole = {name: value for name, value in whole.items() if name.startswith("spark.sql.")}
     if not submitted:
         start_context({"spark.app.name": _NAME, **whole})
-    for name, value in whole.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate(), True
+    return SparkSession.builder.appName(_NAME).config(map={**whole}).getOrCreate(), True
 
 
 def _alone(cores: int, records: int | None) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from counterpoise._version import __version__
@@ -12,8 +11,9 @@ from counterpoise.pipeline.capture.columns import ENDS_FILE
 from counterpoise.pipeline.findings.finding import weight_of
 from counterpoise.pipeline.fold.strategy_figures import run_figures, sum_runs
 from counterpoise.pipeline.records.place import moment_of
+from counterpoise.pipeline.wording import iso
 
-__all__ = ["MOST_FINDINGS", "MOST_GROUPS", "count_records", "data_notes", "iso", "lag_note", "sum_records", "summarize"]
+__all__ = ["MOST_FINDINGS", "MOST_GROUPS", "count_records", "data_notes", "lag_note", "sum_records", "summarize"]
 
 MOST_FINDINGS = 200
 """Maximal number of findings in the summary; the table has all."""
@@ -181,13 +181,6 @@ def _findings(found: Mapping[str, Any]) -> dict[str, Any]:
     top = [{**row, "weight": weight_of(row["severity"], row["score"])} for row in found["top"]]
     by = {"by_severity": dict(by_severity), "by_kind": dict(by_kind)}
     return {"total": by_kind.total(), "accepted": found["accepted"], **by, "top": top}
-
-
-def iso(moment: datetime | None) -> str | None:
-    """A time as the summary writes it: UTC, milliseconds."""
-    if moment is None:
-        return None
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _strategies(folded: Iterable[TaskManifest]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-__all__ = ["SEVERITIES", "and_more", "duration", "grouped", "seconds", "times", "when"]
+__all__ = ["SEVERITIES", "and_more", "duration", "grouped", "iso", "percent", "seconds", "times", "when"]
 
 SEVERITIES = ("critical", "warning", "notice")
 """Severities of findings and actions, the worst first."""
@@ -24,6 +24,13 @@ def and_more(named: Sequence[str], n: int, what: str) -> str:
 def times(n: float, what: str) -> str:
     """`3 rebalances`, `1 rebalance`."""
     return f"{grouped(n)} {what}" if n != 1 else f"1 {what.removesuffix('s')}"
+
+
+def percent(share: float) -> str:
+    """A share (0 to 1) as per cent; never rounded up to 100 or down to 0."""
+    if share in (0, 1):
+        return f"{share:.0%}"
+    return f"{min(max(share * 100, 0.1), 99.9):.1f}%".replace(".0%", "%")
 
 
 def seconds(milliseconds: float) -> str:
@@ -49,3 +56,10 @@ def duration(milliseconds: float) -> str:
 def when(moment: datetime) -> str:
     """`2026-01-31 12:30:00 UTC`, whatever the zone of `moment`: readers may be in another zone."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def iso(moment: datetime | None) -> str | None:
+    """A time as the summary writes it: UTC, milliseconds."""
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

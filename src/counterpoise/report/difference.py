@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
 from counterpoise.pipeline.fold.changes import Era, certainty, verdict_of
-from counterpoise.pipeline.records.place import micros
-from counterpoise.pipeline.wording import SEVERITIES
+from counterpoise.pipeline.records.place import moment_of
+from counterpoise.pipeline.wording import SEVERITIES, iso
 from counterpoise.report.audit_output import Audit
+from counterpoise.report.overview import period_of
 
 __all__ = ["changed_findings", "difference", "is_open"]
 
@@ -80,12 +80,12 @@ class _Side:
     """The groups of an audit that are not deleted, their figures in the fields of `changes`, and those of all together."""
 
     def __init__(self, audit: Audit) -> None:
-        begin, end = (audit.summary[name] for name in ("from", "to"))
-        first, last = (micros(datetime.fromisoformat(at)) if at else 0 for at in (begin, end))
+        first, last = period_of(audit.summary)
+        begin, end = (iso(moment_of(at)) if at else None for at in (first, last))
         self.period = {"from": begin, "to": end, "seconds": (last - first) / 1e6}
         self.living = {str(row["group_id"]): row for row in audit.groups([*_STATE, *_FIGURES]) if row["state"] != "deleted"}
         self.findings = audit.findings()
-        eras = {name: _era(row, last) for name, row in self.living.items()}
+        eras = {name: _era(row, first, last) for name, row in self.living.items()}
         whole = Era({}, first)
         for era in eras.values():
             whole.absorb(era)
@@ -96,8 +96,8 @@ class _Side:
         self.fleet |= {name: severities.count(name) for name in (*_ALARMS, "notice")}
 
 
-def _era(row: Row, end: int) -> Era:
-    begin = next((row[name] for name in ("first_ts", "first_commit") if row[name] is not None), end)
+def _era(row: Row, first: int, end: int) -> Era:
+    begin = max(first, next((row[name] for name in ("first_ts", "first_commit") if row[name] is not None), end))
     stopped, lag = row["stopped_partition_seconds"], row["lag_now"]
     counts = {name: row[name] or 0 for name in ("rebalances", "moved")}
     stops = {"stops": int(stopped is not None), "stopped": round((stopped or 0) * 1e6)}

@@ -165,10 +165,14 @@ def _over(ratio: float | None) -> str:
 
 
 def period_of(summary: Row) -> tuple[int, int]:
-    """First and last instant of the audit in microseconds; 0 if there are no records."""
+    """First and last instant of the audit in microseconds; 0 if there are no records.
+
+    With `--from` the audit also reads older records, compacted, of the groups that were there: its period begins at that time.
+    """
     known = [summary.get("from"), summary.get("to")]
-    start, stop = (round(datetime.fromisoformat(str(text)).timestamp() * 1e6) if all(known) else 0 for text in known)
-    return start, stop
+    known.append(summary.get("since") or known[0])
+    start, stop, since = (round(datetime.fromisoformat(str(text)).timestamp() * 1e6) if all(known) else 0 for text in known)
+    return min(max(start, since), stop), stop
 
 
 def span_words(period: tuple[int, int]) -> str:

@@ -83,12 +83,8 @@ def number(value: float | None, missing: str = UNKNOWN) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share (0 to 1) as per cent; never rounded up to 100 or down to 0."""
-    if share is None:
-        return UNKNOWN
-    if share in (0, 1):
-        return f"{share:.0%}"
-    return f"{min(max(share * 100, 0.1), 99.9):.1f}%".replace(".0%", "%")
+    """A share (0 to 1) as per cent."""
+    return UNKNOWN if share is None else wording.percent(share)
 
 
 def plural(value: float | None, word: str) -> str:

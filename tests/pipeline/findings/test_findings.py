@@ -524,6 +524,23 @@ def test_stops_of_a_migrated_group_do_not_follow_from_the_protocol_it_has_now(ki
         assert words in finding.cost
 
 
+def test_epochs_of_a_starting_kip_848_group_are_no_critical_storm() -> None:
+    """Each member that joins is an epoch, and nobody stops for it."""
+    for group_type, severity, words in (
+        ("consumer", "warning", "12 epochs in "),
+        ("classic", "critical", "12 rounds of joining in "),
+    ):
+        row = healthy(**CASES["storm"] | {"storm_rebalances": 12}, group_type=group_type)
+        (finding,) = (one for one in findings_of(row) if one.kind == "storm")
+        assert (finding.severity, finding.cost.startswith(words)) == (severity, True)
+
+
+def test_shares_are_never_rounded_to_all_or_nothing() -> None:
+    row = healthy(**CASES["lag_on_one_owner"] | {"lag_owner_share": 0.9983})
+    (finding,) = (one for one in findings_of(row) if one.kind == "lag_on_one_owner")
+    assert finding.title.startswith("99.8% of the lag")
+
+
 def test_members_that_read_nothing_while_they_join_are_not_said_to_continue() -> None:
     """kafka-python's own cooperative strategy is cooperative by name; its members stop what they keep, too."""
     for libraries, words in (

@@ -105,6 +105,19 @@ def test_lag_now_is_of_the_last_sample() -> None:
         assert figures["lag_now"] == lag
 
 
+@pytest.mark.parametrize("cuts", [(), (1, 2, 3, 4)])
+def test_the_newest_commit_is_that_with_the_highest_log_offset_also_if_a_clock_was_set_back(cuts: tuple[int, ...]) -> None:
+    """A new coordinator's clock is behind: its first generation and commit are older than the last commit before."""
+    generation = Step(93, "g", "rebalance", "eager", (0, 0, 0, 0), (), False, False)
+    events: list[Event] = [
+        Commit(96, "g", 0, 10, None),
+        generation,
+        Commit(94, "g", 0, 50, None),
+        Sample(120, (50, None, None, None), ZEROS),
+    ]
+    assert folded(History(tuple(events), None, None), cuts, saved=True).figures["g"]["lag_now"] == 0
+
+
 def test_commits_are_gone_by_log_offsets_also_if_a_clock_was_set_back() -> None:
     sample = Sample(75, (20, 20, 20, 20), ZEROS)
     again: list[Event] = [Commit(40, "g", 0, 10, None), Commit(100, "g", 0, None, None), sample, Commit(50, "g", 0, 11, None)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from counterpoise.pipeline.fold.ownership import Names, NewSteps
 from tests.pipeline.fold.histories import PLACES, Commit, Event, History, Sample, Step, folded
 
 SECOND = 1_000_000
@@ -55,3 +56,24 @@ def test_a_group_whose_members_left_before_the_first_sample_is_unowned(*, compac
     events += [Sample(second * SECOND, (3 * second,) * len(PLACES), (0,) * len(PLACES)) for second in range(100, 300, 5)]
     rows = [row for row in folded(History(tuple(events), None, None)).health.values() if row["scope"] == "partition"]
     assert {row["state"] for row in rows if row["open"]} == {"unowned"}
+
+
+def test_a_deletion_alone_leaves_no_partition_unowned() -> None:
+    """Kafka deletes a group of a consumer that only commits, too, when its offsets have expired."""
+    deleted = Step(20 * SECOND, "g", "deleted", "eager", (None,) * len(PLACES), (), withheld=False, recreated=False)
+    events: list[Event] = [deleted]
+    for second in range(30, 600, 5):
+        if second < 200:
+            events += [Commit((second - 1) * SECOND, "g", place, 3 * second - 3, None) for place in EVERYWHERE]
+        events.append(Sample(second * SECOND, (3 * second,) * len(PLACES), (0,) * len(PLACES)))
+    rows = [row for row in folded(History(tuple(events), None, None)).health.values() if row["scope"] == "partition"]
+    assert {row["state"] for row in rows if row["open"]} == {"stopped"}
+
+
+def test_a_streams_group_without_members_leaves_no_partition_unowned() -> None:
+    """Who owns its partitions is never known: its members are assigned tasks."""
+    row = {"kind": "emptied", "log_offset": 1, "assignment": []}
+    for group_type, emptied in (("streams", []), ("classic", [(0, 7)])):
+        steps = NewSteps(Names())
+        steps.add("g", row | {"group_type": group_type}, 7)
+        assert steps.emptied == emptied

@@ -107,7 +107,7 @@ class running:  # noqa: N801
         return self._follow
 
     def __exit__(self, *_: object) -> None:
-        self._follow.stop()
+        self._follow._stopped.set()
         self._thread.join(WITHIN_S)
         assert not self._thread.is_alive()
         if self._failed:

@@ -241,7 +241,7 @@ def test_a_pause_between_two_updates_is_no_trouble_however_long(tmp_path: Path, 
     def wait(until: float) -> None:
         now[0] = until - 1
         troubles.append(follow.trouble())
-        follow.stop()
+        follow._stopped.set()
 
     monkeypatch.setattr(follower, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(follower, "audit", lambda *_, **__: SimpleNamespace(nothing_new=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 from counterpoise.pipeline.history.inputs import inputs_of, replayable
@@ -190,7 +189,3 @@ def test_nested_assignments_keep_members_without_partitions() -> None:
             "assigned": [{"topic": "t", "partitions": [0, 1]}, {"topic": "u", "partitions": [0]}],
         },
     ]
-
-
-def test_no_plans_at_all() -> None:
-    assert isinstance(assignments([]), pa.ListArray)

@@ -76,9 +76,7 @@ def share_out(start: Mapping[Partition, int], end: Mapping[Partition, int], limi
     goes to the first partitions in order.
     """
     room = {partition: max(0, end[partition] - start[partition]) for partition in sorted(end)}
-    total = sum(room.values())
-    if total <= limit:
-        return {partition: max(end[partition], start[partition]) for partition in sorted(end)}
+    total = max(sum(room.values()), limit, 1)
     given = {partition: size * limit // total for partition, size in room.items()}
     left = limit - sum(given.values())
     for partition, size in room.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -62,7 +62,6 @@ class Range(InputPartition):
     partition: Partition
     start: int
     end: int
-    value: None = field(default=None, repr=False)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> Options:

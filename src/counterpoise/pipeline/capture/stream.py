@@ -80,7 +80,6 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets
 
     def _begin(self, start: dict[Partition, int], end: dict[Partition, int]) -> dict[Partition, int]:
-        fresh = [partition for partition in end if partition not in start]
         back = sorted(partition for partition, at in end.items() if at < start.get(partition, 0))
         if back and self._options.strict:
             topic, partition = back[0]
@@ -89,4 +88,4 @@ class Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "or truncated; start a new checkpoint, or set failOnDataLoss=false"
             )
         # From 0 and not from the present first offset: a restarted query must plan the same ranges.
-        return {**start, **dict.fromkeys(fresh, 0)}
+        return {**dict.fromkeys(end, 0), **start}

@@ -305,11 +305,10 @@ def config_lines(library: str, names: Sequence[str]) -> str:
 
     The class of a strategy that is not part of the library is unknown, so the line has a placeholder.
     """
-    if library == JAVA:
-        listed = [_JAVA_CLASS + _OURS[name] if name in _OURS else f"<class of {name}>" for name in names]
-        return "partition.assignment.strategy=" + ",".join(listed)
     if library in (KAFKA_PYTHON, AIOKAFKA, PYTHON):
         return f"partition_assignment_strategy=[{', '.join(_PYTHON_NAMES.get(name, f'<class of {name}>') for name in names)}]"
+    if library == JAVA:
+        names = [_JAVA_CLASS + _OURS[name] if name in _OURS else f"<class of {name}>" for name in names]
     return "partition.assignment.strategy=" + ",".join(names)
 
 

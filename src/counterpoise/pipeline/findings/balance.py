@@ -19,7 +19,7 @@ from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Fi
 from counterpoise.pipeline.findings.rebalancing import WARNED_SHARE, eager_stops, share_of_time
 from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
 from counterpoise.pipeline.predicted_stops import runs_of
-from counterpoise.pipeline.wording import and_more, grouped, times
+from counterpoise.pipeline.wording import and_more, grouped, percent, times
 
 __all__ = ["better_strategy", "idle_members", "lag_on_one_owner", "needless_moves", "topic_skew", "unbalanced"]
 
@@ -46,7 +46,7 @@ def idle_members(row: Row) -> Finding | None:
         way = f"stop {times(idle, 'members')}, or let them subscribe to topics with more partitions: the group has enough for all"
     return Finding(
         WARNING,
-        f"{times(idle, 'members')} of {grouped(members)} own no partition",
+        f"{times(idle, 'members')} of {grouped(members)} without a partition",
         f"{grouped(members)} members share {times(partitions, 'partitions')} of {topics}; idle: {names}",
         f"{times(idle, 'members')} process nothing and take part in every rebalance",
         way,
@@ -180,7 +180,7 @@ def lag_on_one_owner(row: Row) -> Finding | None:
         return None
     return Finding(
         CRITICAL if share > 0.9 and lag >= 100_000 else WARNING,
-        f"{share:.0%} of the lag is with one of {grouped(members)} members",
+        f"{percent(share)} of the lag is with one of {grouped(members)} members",
         f"{grouped(lag)} records behind in all, {grouped(round(lag * share))} of them with {row['lag_owner']}, "
         f"most on {_behind(row)}",
         f"{grouped(round(lag * share))} records wait for one member while the others are nearly done",

@@ -19,7 +19,7 @@ def losing_data(row: Row) -> Finding | None:
     if state is None:
         return None
     lost, left = state["lost"], state["seconds_left"]
-    cost = f"{times(lost, 'records')} are lost already" if lost else "none of those that wait now is lost"
+    cost = f"{times(lost, 'records')} already lost" if lost else "none of those that wait now is lost"
     return Finding(
         CRITICAL,
         f"retention {'deletes' if lost else 'is about to delete'} records of {times(state['partitions'], 'partitions')}",
@@ -37,7 +37,7 @@ def stalled_partition(row: Row) -> Finding | None:
     return _blocked(
         row,
         "stalled",
-        "make no progress although commits continue",
+        "without progress although commits continue",
         "read the record at the committed offset: if processing it fails, repair it, skip it or send it to a dead letter topic; "
         "if the application has paused the partition, resume it",
     )
@@ -48,7 +48,7 @@ def stopped_partition(row: Row) -> Finding | None:
     return _blocked(
         row,
         "stopped",
-        "have stopped: records wait, nothing is committed",
+        "stopped: records wait, nothing is committed",
         "look at logs and thread dumps of these clients: they hang, fail before they commit, or have paused the partition; "
         "restart what hangs",
     )
@@ -65,7 +65,7 @@ def falling_behind(row: Row) -> Finding | None:
     deletes = "retention deletes records before they are read" + (f" in {duration(1000 * left)}" if left else ", in the end")
     return Finding(
         CRITICAL if left is not None and left < _DAY else WARNING,
-        f"{times(state['partitions'], 'partitions')} fall behind",
+        f"{times(state['partitions'], 'partitions')} falling behind",
         f"{_worst(row, state)}; {_rates(state)}",
         f"records are read later and later{double}; {deletes}",
         "start more members (too_few_members says how many, hot_partition if they do not help), or make processing faster",

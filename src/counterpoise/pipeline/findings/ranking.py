@@ -18,9 +18,10 @@ from counterpoise.pipeline.findings.policy import NO_POLICY, Policy
 from counterpoise.pipeline.records.place import moment_of
 from counterpoise.pipeline.schemas import ACTION_PARTS, TABLES
 from counterpoise.pipeline.storage.files import read_columns
-from counterpoise.pipeline.summary import MOST_FINDINGS, MOST_GROUPS, iso
+from counterpoise.pipeline.summary import MOST_FINDINGS, MOST_GROUPS
 from counterpoise.pipeline.tables.transaction import NewFiles
 from counterpoise.pipeline.tables.writers import TableWriter
+from counterpoise.pipeline.wording import iso
 
 __all__ = ["finding_rows", "rank_all"]
 

@@ -6,7 +6,7 @@ from counterpoise.pipeline.findings.advice import by_broker, change_lines, setti
 from counterpoise.pipeline.findings.finding import CRITICAL, NOTICE, WARNING, Finding, Row
 from counterpoise.pipeline.history.replay_fold import CLOSED_LOOP, OBSERVED, REPLAY
 from counterpoise.pipeline.predicted_stops import runs_of, seconds_of
-from counterpoise.pipeline.wording import grouped, seconds, times, when
+from counterpoise.pipeline.wording import grouped, percent, seconds, times, when
 from counterpoise.planning.client_libraries import JAVA, KAFKA_GO, LIBRDKAFKA, stops_kept_partitions
 
 __all__ = [
@@ -45,11 +45,12 @@ def storm(row: Row) -> Finding | None:
     if n < _STORM:
         return None
     clients = ", ".join(row["storm_clients"] or ()) or "no new ones"
+    server = row["group_type"] == "consumer"  # each join is an epoch, and nobody stops for it
     return Finding(
-        CRITICAL if n >= 2 * _STORM else WARNING,
+        CRITICAL if n >= 2 * _STORM and not server else WARNING,
         f"{grouped(n)} rebalances within {lasted:.0f} s",
         f"{grouped(n)} rebalances from {when(row['storm_start'])} on, within {lasted:.0f} s; clients that joined: {clients}",
-        f"{grouped(n)} rounds of joining in {lasted:.0f} s; {_stopping(row)}",
+        f"{grouped(n)} {'epochs' if server else 'rounds of joining'} in {lasted:.0f} s; {_stopping(row)}",
         "look at what these clients have in common: a crash loop, processing slower than max.poll.interval.ms, or a deployment: "
         f"then restart one at a time{_and_static(row, ', and make members static')}",
         float(n),
@@ -124,8 +125,8 @@ def failed_generations(row: Row) -> Finding | None:
     return Finding(
         CRITICAL if share > 0.3 and failed > 2 else WARNING,
         f"{times(failed, 'rebalances')} never finished",
-        f"{grouped(failed)} of {grouped(failed + (row['generations'] or 0))} generations ({share:.0%}) have no assignment: the "
-        f"leader did not answer, or another join came first; the first one before generation {row['failed_generation']}",
+        f"{grouped(failed)} of {grouped(failed + (row['generations'] or 0))} generations ({percent(share)}) have no assignment: "
+        f"the leader did not answer, or another join came first; the first one before generation {row['failed_generation']}",
         f"{times(failed, 'rounds')} in which the group stopped and got no assignment",
         "see whether the leader's assignment is slow, and raise the session timeout above the longest pause of a member:\n"
         + setting_lines(row["libraries"], SETTINGS["failed_generations"]),
@@ -220,9 +221,9 @@ def polled_too_late(row: Row) -> Finding | None:
     return Finding(
         WARNING,
         f"{times(n, 'times')} a member was expelled because it polled too late",
-        f"{times(n, 'times')} a member left after {seconds(interval)} or more without a commit, as long as its "
-        f"max.poll.interval.ms, and came back: {clients}; first in generation {row['poll_kick_generation']}",
-        f"{grouped(2 * n)} rebalances, and its partitions were stopped for at least {seconds(interval)} each time",
+        f"{times(n, 'times')} a member left after its max.poll.interval.ms (up to {seconds(interval)}) without a commit, and "
+        f"came back: {clients}; first in generation {row['poll_kick_generation']}",
+        f"{grouped(2 * n)} rebalances, and its partitions were stopped for all that time, up to {seconds(interval)}",
         "process fewer records per poll, or allow more time between polls:\n"
         + setting_lines(row["libraries"], SETTINGS["polled_too_late"] | {"max.poll.interval.ms": f"<more than {interval}>"}),
         float(2 * n),

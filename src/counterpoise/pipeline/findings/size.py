@@ -25,7 +25,7 @@ def too_few_members(row: Row) -> Finding | None:
     share = f"{grouped(goal)} can do it, with a reserve" if row["members_needed"] else f"more than {grouped(goal)} do not help"
     return Finding(
         WARNING,
-        f"{times(members, 'members')} cannot keep up: {times(goal - members, 'members')} are missing",
+        f"{times(members, 'members')} cannot keep up: {times(goal - members, 'members')} missing",
         f"{_produced(row)}, {_rate(load)} for the fullest of {grouped(members)} members; {_shown(row)}; {share}. "
         f"{_confidence(row)}",
         f"at such times the group falls behind by {_rate(load - capacity)} on the fullest member alone",
@@ -74,7 +74,7 @@ def too_many_members(row: Row) -> Finding | None:
         f"{grouped(keep)} of {times(members, 'members')} would do",
         f"{_produced(row)}; {_shown(row)}; so {grouped(needed)} would be enough, with the headroom"
         f"{' (two, in case one dies)' if keep > needed else ''}. {_confidence(row)}",
-        f"{times(spare, 'members')} are paid for, and each takes part in every rebalance",
+        f"{times(spare, 'members')} paid for without need; each takes part in every rebalance",
         f"stop members one at a time, down to {grouped(keep)}, and watch the lag; see what to expect with\n"
         f"  counterpoise simulate --audit <OUT> --group <group> --members {keep}",
         float(spare),

@@ -36,7 +36,6 @@ from counterpoise.pipeline.fold.stops import Stops, find_stops
 from counterpoise.pipeline.fold.strategy_figures import add_metrics
 from counterpoise.pipeline.history.fold_state import decode_state, encode_state
 from counterpoise.pipeline.history.plan_cache import PlanCache
-from counterpoise.pipeline.scan.aggregation import AGGREGATE_COLUMNS
 from counterpoise.pipeline.source.scope import AuditScope
 
 if TYPE_CHECKING:
@@ -68,11 +67,6 @@ class Chunk:
     records: Iterable[Row]
     commits: pa.Table  # Rows of `AGGREGATE_COLUMNS`; none spans a group record or a sample
     until: int = NEVER  # No record of a later chunk is before this time, in microseconds
-
-    @classmethod
-    def empty(cls) -> Chunk:
-        """The last chunk, without records."""
-        return cls((), AGGREGATE_COLUMNS.empty_table())
 
 
 class Bucket:

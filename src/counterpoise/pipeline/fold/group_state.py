@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -151,7 +150,7 @@ class GroupState:
                 ids = set(_TOPIC_ID.findall(row["payload"] or "")) - seen
                 known = {one: names[one] for one in ids if one in names}
                 if known:
-                    yield {"record_type": NAMES, "payload": json.dumps(known), "deleted": False}
+                    yield {"record_type": NAMES, "value": known}
                 seen |= ids
                 self.timeouts.add_record(row, micros(row["log_ts"]))
             yield row

@@ -192,10 +192,15 @@ def _rows(
 
 
 def _commits(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Int64, Int64]:
-    """The newest row of commits up to a time (-1: none), its offset, and its time."""
+    """The newest row of commits up to a time (-1: none), its offset, and its time.
+
+    The newest one has the highest log offset: a coordinator's clock may be behind that of the one before.
+    """
     commits = parts.commits
     bounds = np.searchsorted(commits.key, np.arange(len(parts.keys.group) + 1))
-    commit = last_at(commits.max_ts, bounds[key], bounds[key + 1], time)
+    in_log_order = np.lexsort((commits.offset, commits.key))
+    newest = np.append(in_log_order[np.maximum.accumulate(np.argsort(in_log_order))], -1)
+    commit = newest[last_at(commits.max_ts, bounds[key], bounds[key + 1], time)]
     return commit, pick(commits.committed, commit), pick(commits.ts, commit)
 
 

@@ -7,6 +7,7 @@ audited.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,6 @@ class LagLookup:
         last = np.searchsorted(instants, pairs[:, 1], "right") - 1
         self._wanted = np.unique(pairs[:, 0][last >= 0] * len(instants) + last[last >= 0])
         self._rows: list[tuple[Int64, Int64, Int64]] = []
-        self._entries: dict[int, list[tuple[int, Int64, Int64]]] | None = None
         keys = parts.keys
         sampled = np.flatnonzero(keys.lag_quality != QUALITIES.index("interpolated"))
         self._keep(sampled, keys.lag_at[sampled], keys.lag[sampled])
@@ -57,13 +57,12 @@ class LagLookup:
         last = int(np.searchsorted(self._instants, moment, "right")) - 1
         if last < 0:
             return None
-        if self._entries is None:
-            self._entries = self._sorted()
         topics = self._parts.topics
         entries = self._entries.get(self._code.get(group, -1) * len(self._instants) + last, ())
         return [{"topic": topics[topic], "partitions": partitions, "lags": lags} for topic, partitions, lags in entries]
 
-    def _sorted(self) -> dict[int, list[tuple[int, Int64, Int64]]]:
+    @cached_property
+    def _entries(self) -> dict[int, list[tuple[int, Int64, Int64]]]:
         """Group and instant -> topics with their partitions and lags."""
         if not self._rows:
             return {}

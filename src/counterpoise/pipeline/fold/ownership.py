@@ -135,6 +135,9 @@ class NewSteps:
         self._left: list[Sequence[int]] = []
         self._entries: list[tuple[int, int, int, bool]] = []
         self._partitions: list[Sequence[int]] = []
+        self.emptied: list[tuple[int, int]] = []
+        """Group and time of steps that leave partitions without owners. Not of Streams groups, whose owners are never known; nor
+        of deletions, because a group that never had members is deleted, too."""
 
     def add(self, group: str, row: Mapping[str, Any], time: int) -> None:
         """Add a step of a group; `time` is in microseconds."""
@@ -148,6 +151,8 @@ class NewSteps:
         recreated = row.get("recreated") or ()
         if row.get("group_type") == "streams":  # its members are assigned tasks of subtopologies, not partitions of topics
             return
+        if kind in _ENDS and kind != "deleted":
+            self.emptied.append((names.groups[group], time))
         for member in row.get("assignment") or ():
             owner = _code(names.members, member["member_id"])
             if member.get("client_id"):

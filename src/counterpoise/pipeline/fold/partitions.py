@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterpoise.model.problem import Int64
-from counterpoise.pipeline.arrays import NEVER, Bool, Columns, Float, first_of_runs, last_at, run_starts, widened
+from counterpoise.pipeline.arrays import NEVER, Bool, Columns, Float, first_of_runs, last_at, pick, run_starts, widened
 from counterpoise.pipeline.fold.health_state import Busy, MemberHealth, unknown
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.ownership import FOLLOWING, Names, NewSteps, OwnerSpans, Steps
@@ -141,7 +141,7 @@ class PartitionStates:
         topic_id = _codes(commits["topic_id"], names.ids).astype(np.int32)
         self.owned_since = widened(self.owned_since, len(names.groups), NEVER)
         np.minimum.at(self.owned_since, span_group, spans.time)
-        np.minimum.at(self.owned_since, new_steps.group[new_steps.ends], new_steps.time[new_steps.ends])
+        np.minimum.at(self.owned_since, *np.array(new.emptied, np.int64).reshape(-1, 2).T)
         places = [
             np.concatenate(columns)
             for columns in (
@@ -251,15 +251,13 @@ class PartitionStates:
     def _span_of(self, rows: Aggregates) -> Int64:
         """The row of `spans` that each row of commits comes after; -1: before the first of its key."""
         spans = self.spans
-        if not len(spans.key):
-            return np.full(len(rows), -1)
         key = np.concatenate((spans.key, rows.key))
         order = np.lexsort((np.concatenate((spans.offset, rows.offset)), np.concatenate((spans.time, rows.ts)), key))
         is_commit = order >= len(spans)
         at = np.maximum.accumulate(np.where(is_commit, -1, order))[is_commit]
         row = order[is_commit] - len(spans)
         span = np.empty(len(rows), np.int64)
-        span[row] = np.where((at >= 0) & (spans.key[np.maximum(at, 0)] == rows.key[row]), at, -1)
+        span[row] = np.where((at >= 0) & (pick(spans.key, at) == rows.key[row]), at, -1)
         return span
 
     def _cells(self, rows: Aggregates) -> Int64:

@@ -17,7 +17,7 @@ __all__ = ["METRICS_COLUMNS", "StrategyFigures", "add_metrics", "run_figures", "
 METRICS_COLUMNS = (
     *("group_id", "incarnation", "generation", "log_offset", "strategy", "mode", "declared", "leader_library", "n_partitions"),
     *("spread", "kip54_score", "max_topic_spread", "moved", "min_moves", "revoked", "max_member_lag", "makespan_ratio"),
-    *("lag_unknown", "unassigned", "balanced", "matches_observed", "log_ts", "protocol_kind", "n_skewed_topics", "skewed_topics"),
+    *("lag_unknown", "balanced", "matches_observed", "log_ts", "protocol_kind", "n_skewed_topics", "skewed_topics"),
     "protocol",
 )
 """The columns of `metrics` that the figures need, and the protocol of the generation."""
@@ -121,9 +121,8 @@ def add_metrics(by_group: Mapping[str, StrategyFigures], rows: pa.Table) -> None
     whole = pc.cast(pc.floor(pc.add(pc.multiply(rows["makespan_ratio"], float(_MILLION)), 0.5)), pa.int64())
     table = rows.append_column("millionths", whole)
     grouped = table.group_by(["group_id", "assigned_by", "strategy", "mode"], use_threads=False).aggregate(_RUN)
-    columns = [grouped[name].to_pylist() for name in ("group_id", "assigned_by", "strategy", "mode")]
     figures = zip(*(grouped[f"{name}_{how}"].to_pylist() for name, how in _RUN), strict=True)
-    keys = zip(*columns, strict=True)
+    keys = zip(*(grouped[name].to_pylist() for name in ("group_id", "assigned_by", "strategy", "mode")), strict=True)
     for (group, assigned_by, strategy, mode), run in zip(keys, figures, strict=True):
         runs, key = by_group[group].runs, (assigned_by, strategy, mode)
         runs[key] = sum_runs(runs.get(key, _NO_RUN), run)

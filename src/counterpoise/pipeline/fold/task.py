@@ -90,7 +90,7 @@ class _Task(ExitStack):
             state = [pa.array([number], pa.int32()), pa.array([bucket.state()], pa.binary())]
             self._states.write(pa.table(state, schema=STATES))
             rows.provisional = True
-        self._finish(bucket, Chunk.empty())
+        self._finish(bucket, Chunk((), AGGREGATE_COLUMNS.empty_table()))
 
     def _finish(self, bucket: Bucket, chunk: Chunk) -> None:
         for figures in bucket.finish(chunk, self._rows, self._cluster.end):

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ _POLL_S = 0.25
 STALE_S = 600.0
 """Seconds after which an update that has not ended is trouble; the first update of a start may take longer."""
 _SIGTERM_S = 1.0
-"""Seconds that an update which failed waits for `stop`: SIGTERM goes to all processes, and may end a Python worker first."""
+"""Seconds that an update which failed waits for `stopped`: SIGTERM goes to all processes, and may end a Python worker first."""
 _ERROR = re.compile(r"(?!java\.|org\.|py4j\.|pyspark\.)[\w.]+(Error|Exception)\b")
 """The last line of a Python traceback, if its error is not of Java or Spark."""
 
@@ -51,7 +52,7 @@ class Follow:
     `sources`: cluster name -> capture folder, which another process or thread writes. `write_report` writes the report from the
     tables; it is called after updates with new records, at most every `report_every` seconds. An update begins at the earliest
     `trigger` seconds after the one before. ``on_status(status)`` and ``watch()`` are called several times a second; their
-    exceptions end `run`. `stopped`: the event that `stop` sets.
+    exceptions end `run`. `stopped`: whoever sets this event ends `run`.
     """
 
     def __init__(
@@ -82,10 +83,6 @@ class Follow:
         self.status = Status()
         self.gauges = Gauges(sources)
 
-    def stop(self) -> None:
-        """Ask a running `run` to return; may be called from a signal handler."""
-        self._stopped.set()
-
     def trouble(self) -> str | None:
         """Why the tables are not kept up to date; None: they are, as far as this process can know."""
         lasted = 0.0 if self._began is None or self.status.doing != "following" else time.monotonic() - self._began
@@ -94,7 +91,7 @@ class Follow:
         return f"the last update began {lasted:.0f} s ago and has not ended" if lasted > STALE_S else None
 
     def run(self) -> None:
-        """Run updates until `stop`, which cancels a running update; the next start repeats it.
+        """Run updates until `stopped` is set, which cancels a running update; the next start repeats it.
 
         Raises what `audit` raises, also if another audit writes to the same folder; `SourceError` if an update failed in Spark or
         the JVM has ended.
@@ -153,7 +150,7 @@ class Follow:
             self._wait(start + self._trigger)
 
     def _wait(self, until: float) -> None:
-        """Return at this time or at `stop`. OSError if the JVM has ended: an update that finds nothing new does not call it."""
+        """Return at this time or if stopped. OSError if the JVM has ended: an update that finds nothing new does not call it."""
         while not self._stopped.wait(max(0.0, min(_POLL_S, until - time.monotonic()))):
             if jvm_ended():
                 raise OSError(JVM_ENDED)
@@ -162,10 +159,8 @@ class Follow:
 
     def _cancel(self) -> None:
         self.status.doing = "stopping"
-        try:
+        with suppress(Exception):  # without a JVM there is no job
             self._spark.interruptAll()  # the session has no other jobs; tags are per thread
-        except Exception:  # noqa: BLE001 - without a JVM there is no job
-            self._stopped.set()
 
 
 def cause_of(text: str) -> str:

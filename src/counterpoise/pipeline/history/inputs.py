@@ -119,7 +119,7 @@ def replayable(row: Row) -> bool:
     return bool(row["members"]) and row["protocol_type"] == "consumer" and row["protocol"] not in _OPAQUE and readable
 
 
-def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) -> Inputs:
+def inputs_of(row: Row, kind: Kind, before: Row | None, following: Row | None) -> Inputs:
     """Rebuild the input of the leader: members, topics, claims and lag as arrays. O(members and partitions).
 
     `row` must be `replayable`. Its optional `lag` is a result of `LagLookup.at`. `kind` is eager, cooperative or server.
@@ -128,15 +128,14 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
 
     Raises `SnapshotError` if there are too many partitions: the record is damaged.
     """
-    protocol: Kind = "cooperative" if kind == "cooperative" else "server" if kind == "server" else "eager"
-    members, claimed = row["members"], _claims(row, protocol, before)
+    members, claimed = row["members"], _claims(row, kind, before)
     by_id = {member["member_id"]: member for member in members}
     ids = java_order(by_id)
     code = {name: at for at, name in enumerate(ids)}
     recorded = owners_of((code[m["member_id"]], m["assigned"]) for m in members)
     sizes = {topic: len(array) for topic, array in recorded.items()}
     later: Owners = {}
-    if protocol == "cooperative":
+    if kind == "cooperative":
         if following is not None:
             later = owners_of((code.get(m["member_id"], UNOWNED), m["assigned"] or ()) for m in following["members"])
         for topic, array in owners_of((0, topic_partitions(owned.items())) for owned, _ in claimed.values()).items():
@@ -157,7 +156,7 @@ def inputs_of(row: Row, kind: str, before: Row | None, following: Row | None) ->
     lag, unknown = _lag(topics, start, row.get("lag"))
     problem = _problem(topics, ordered, start, [claimed[name] for name in ids], lag)
     clients = tuple(member["client_id"] for member in ordered)
-    return Inputs(ids, topics, problem, flat, observed, duplicates, clients, list(map(identity, ordered)), protocol, unknown)
+    return Inputs(ids, topics, problem, flat, observed, duplicates, clients, list(map(identity, ordered)), kind, unknown)
 
 
 def _problem(

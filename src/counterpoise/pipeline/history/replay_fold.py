@@ -212,7 +212,6 @@ def as_generation(step: Row) -> dict[str, Any]:
         "leader_library": None,
         "deleted": step["kind"] in ENDED,
         "members": members,
-        "lag": step.get("lag"),
         "recreated": step.get("recreated"),
         "step": {name: step[name] for name in STEP_COLUMNS},
     }

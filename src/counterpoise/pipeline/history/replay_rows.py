@@ -46,8 +46,6 @@ def _runs(plans: Sequence[Plan]) -> tuple[Int64, Int64, Int64, Int64]:
 
     Members and topics are numbered through over all plans.
     """
-    if not plans:
-        return tuple(np.zeros(0, np.int64) for _ in range(4))  # type: ignore[return-value]
     owners = np.concatenate([owner for _, owner in plans]).astype(np.int64)
     starts = [inputs.problem.topic_start for inputs, _ in plans]
     size = np.concatenate([start[1:] - start[:-1] for start in starts])

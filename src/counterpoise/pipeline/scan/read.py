@@ -73,8 +73,7 @@ def splits_before(splits: Iterable[InputSplit], time: int) -> list[InputSplit]:
     for split in splits:
         kept = []
         for (file, groups), spans in zip(split, time_spans([file for file, _ in split], "timestamp"), strict=True):
-            span = {at: spans[at] for at in groups}
-            numbers = tuple(at for at, known in span.items() if known is None or known[0] < time)
+            numbers = tuple(at for at in groups if (span := spans[at]) is None or span[0] < time)
             kept += [(file, numbers)] if numbers else []
         if kept:
             cut.append(tuple(kept))

@@ -6,6 +6,7 @@ shuffled as they are.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -29,7 +30,7 @@ from counterpoise.pipeline.scan.group_filter import GroupFilter
 from counterpoise.pipeline.scan.key_dictionary import KeyDictionary
 from counterpoise.pipeline.scan.offset_spans import OffsetSpans
 from counterpoise.pipeline.scan.read import RAW_SCHEMA, Window, are_commits, rows_from, without_dictionaries
-from counterpoise.pipeline.shuffle.blocks import COMMITS, RECORDS, Block, ClusterTask, bucket_of, manifest_block, to_stream
+from counterpoise.pipeline.shuffle.blocks import COMMITS, MANIFEST, RECORDS, Block, ClusterTask, bucket_of, to_stream
 from counterpoise.pipeline.tables.writers import TableWriter
 from counterpoise.wire.offsets_topic.batch import CommitBatch
 from counterpoise.wire.offsets_topic.keys import group_of
@@ -77,7 +78,7 @@ def scan(batches: Iterable[pa.RecordBatch], spec: ScanSpec) -> Iterator[list[Blo
             yield from task.add(batch)
             del batch
         yield task.flush()
-    yield [manifest_block(task.manifest)]
+    yield [Block(MANIFEST, 0, 0, json.dumps(task.manifest).encode())]
 
 
 class _Scan(ExitStack):

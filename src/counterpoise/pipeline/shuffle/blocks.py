@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
@@ -24,7 +22,6 @@ __all__ = [
     "blocks_in",
     "bucket_count",
     "bucket_of",
-    "manifest_block",
     "read_stream",
     "to_stream",
 ]
@@ -89,11 +86,6 @@ def read_stream(payload: bytes) -> pa.Table:
     """The inverse of `to_stream`."""
     with pa.ipc.open_stream(payload, options=pa.ipc.IpcReadOptions(use_threads=False)) as reader:
         return reader.read_all()
-
-
-def manifest_block(manifest: Mapping[str, Any]) -> Block:
-    """The counts and files of a task as a block. Files that no manifest names are ignored."""
-    return Block(MANIFEST, 0, 0, json.dumps(manifest).encode())
 
 
 def block_batch(blocks: Iterable[Block]) -> pa.RecordBatch:

@@ -266,8 +266,7 @@ def parquet_writer(uri: str, schema: pa.Schema, **options: Any) -> pq.ParquetWri
     with storage_errors(uri):
         if store.type_name == "local":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            return pq.ParquetWriter(path, schema, **options)
-        return pq.ParquetWriter(path, schema, filesystem=store, **options)
+        return pq.ParquetWriter(path, schema, filesystem=None if store.type_name == "local" else store, **options)
 
 
 def in_row_groups(batches: Iterable[pa.RecordBatch], least: int, size_of: Callable[[pa.RecordBatch], int]) -> Iterator[pa.Table]:

@@ -63,19 +63,12 @@ def _column(name: str, column: Any, salt: str) -> pa.Array:
     if name in _OPAQUE:
         return pa.nulls(len(column), column.type)
     if pa.types.is_list(column.type):
-        values, mask = column.values, column.is_null() if column.null_count else None
-        values = _fields(values, salt) if kind is None else _hashed(values, kind, salt)
-        return pa.ListArray.from_arrays(column.offsets, values, type=column.type, mask=mask)
+        mask = column.is_null() if column.null_count else None
+        return pa.ListArray.from_arrays(column.offsets, _column(name, column.values, salt), type=column.type, mask=mask)
+    if pa.types.is_struct(column.type):
+        children = [_column(field.name, column.field(at), salt) for at, field in enumerate(column.type)]
+        return pa.StructArray.from_arrays(children, fields=list(column.type), mask=column.is_null())
     return column if kind is None else _hashed(column, kind, salt)
-
-
-def _fields(values: Any, salt: str) -> pa.Array:
-    """A column of structs with hashed fields; other columns unchanged."""
-    if not pa.types.is_struct(values.type):
-        return values
-    fields = list(values.type)
-    children = [_column(field.name, values.field(at), salt) for at, field in enumerate(fields)]
-    return pa.StructArray.from_arrays(children, fields=fields, mask=values.is_null())
 
 
 def _hashed(names: Any, kind: str, salt: str) -> pa.Array:

@@ -135,8 +135,8 @@ class TableTransaction:
         # Only the files of this writer: another one may be the writer now.
         self._delete_unnamed(re.compile(rf"-{self._writer}[0-9a-f]{{24}}\.[a-z]+$"))
 
-    def publish(self, added: Iterable[str], removed: Iterable[str], small_files: Mapping[str, bytes]) -> Manifest:
-        """Add and remove files in one step; returns the new manifest.
+    def publish(self, added: Iterable[str], removed: Iterable[str], small_files: Mapping[str, bytes]) -> None:
+        """Add and remove files in one step.
 
         `added` are files that are written and closed, with names of `new_files`; `removed` are files of the manifest, as paths or
         URIs. `small_files`: name below the folder -> its new text (UTF-8), such as ``summary.json``; other small files stay
@@ -167,7 +167,6 @@ class TableTransaction:
             write_bytes(join(self.out, name), text)
         for name in sorted(dropped):
             self._delete(self.place_of(name))
-        return new
 
     def _put(self, manifest: Manifest) -> None:
         """Put a manifest, and delete all but the last two."""

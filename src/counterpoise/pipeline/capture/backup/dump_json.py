@@ -56,20 +56,16 @@ def value_bytes(kind: RecordType, shown: Mapping[str, Any]) -> bytes:
 
 
 def _with_bytes(members: Sequence[Mapping[str, Any]], leader: str | None, streams: bool) -> list[dict[str, Any]]:
-    """Members with subscriptions and assignments encoded as base64; `streams`: the leader is Kafka Streams."""
+    """Members with subscriptions and assignments as bytes; `streams`: the leader is Kafka Streams."""
     leading = next((_version(m["subscription"]) for m in members if m["memberId"] == leader), None)
     return [
         {
             **member,
-            "subscription": _text(_subscription(member["subscription"])),
-            "assignment": _text(_assignment(member["assignment"], leading, streams)),
+            "subscription": _subscription(member["subscription"]),
+            "assignment": _assignment(member["assignment"], leading, streams),
         }
         for member in members
     ]
-
-
-def _text(data: bytes | str) -> str:
-    return data if isinstance(data, str) else base64.b64encode(data).decode()
 
 
 def _version(shown: Any) -> int | None:
@@ -121,8 +117,8 @@ def _pairs(shown: Sequence[Mapping[str, Any]]) -> list[tuple[str, tuple[int, ...
     return [(entry["topic"], tuple(entry["partitions"])) for entry in shown]
 
 
-def _raw(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text, validate=True)
+def _raw(shown: str | bytes | None) -> bytes | None:
+    return shown if shown is None or isinstance(shown, bytes) else base64.b64decode(shown, validate=True)
 
 
 def struct_of(cls: type, shown: Mapping[str, Any], version: int) -> Any:
