@@ -54,7 +54,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
         self._join_task: Any = None
         self._lock = RLock()
         self.state = MemberState.REBALANCING
-        self.rejoining, self.needed = True, True
+        self.rejoining, self.needed, self.joins_at_once = True, True, False
         self.answers: list[Future] = []
         self.completed: list[bytes] = []
         self.lost: list[TopicPartition] = []
@@ -83,6 +83,8 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
 
     async def _do_join_and_sync_async(self) -> Any:
         self.answers.append(Future())
+        if self.joins_at_once:
+            self.answers[-1].success(b"at once")
         return await self.answers[-1]
 
     async def _on_join_complete_async(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:  # noqa: ARG002
@@ -91,8 +93,11 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]
         self.owned = OWNED[:1]
 
     async def _on_join_prepare_async(self, generation: int, member_id: str, timeout_ms: float | None = None) -> None:  # noqa: ARG002
-        assert self._generation.is_lost()
-        self.lost, self.owned = self.owned, []
+        if self._generation.is_lost():
+            self.lost, self.owned = self.owned, []
+
+    def _disable_heartbeat(self) -> None:
+        self.heartbeats_enabled = False
 
     def _enable_heartbeat(self) -> None:
         self.heartbeats_enabled = True
@@ -163,14 +168,25 @@ def test_what_was_received_during_a_join_of_a_revoked_partition_is_committed() -
     assert [list(each) for each in coordinator.committed] == [OWNED[1:]]
 
 
-def test_partitions_of_a_topic_that_is_not_subscribed_any_more_are_not_committed_again() -> None:
+@pytest.mark.parametrize("subscribed", [set(), None])
+def test_partitions_that_a_join_begins_by_giving_up_are_not_committed_again(subscribed: Any) -> None:
+    """Their topic is not subscribed any more: they may have a next owner when the join is complete."""
+    coordinator = Coordinator()
+    coordinator.rejoining, coordinator.joins_at_once = False, True
+    coordinator._subscription.subscription = subscribed
+    mend_joining(coordinator)
+    assert coordinator.poll(timeout_ms=5)
+    assert (coordinator.completed, coordinator.committed) == ([b"at once"], [])
+
+
+def test_partitions_of_a_topic_that_was_dropped_during_a_join_are_committed_after_it() -> None:
     coordinator = Coordinator()
     mend_joining(coordinator)
     assert coordinator.poll(timeout_ms=5)
     coordinator._subscription.subscription = set()
     coordinator.answers[0].success(b"first")
     assert coordinator.poll(timeout_ms=5)
-    assert coordinator.committed == []
+    assert [list(each) for each in coordinator.committed] == [OWNED[1:]]
 
 
 @pytest.mark.parametrize("error", [RebalanceInProgressError(), KafkaTimeoutError(), ValueError("a leader's own")])

@@ -30,7 +30,7 @@ _PENDING_MS = 10
 """How long a later poll waits for a pending join before it fetches: nothing else bounds the polls per second."""
 _USED = (
     *("config", "commit_offsets_async", "join_group_async", "need_rejoin"),
-    *("poll", "poll_heartbeat", "state"),
+    *("poll", "poll_heartbeat", "rejoining", "state"),
     *("_do_join_and_sync_async", "_enable_heartbeat", "_generation", "_join_task", "_lock", "_manager"),
     *("_net", "_on_join_prepare_async", "_rebalance_protocol", "_subscription"),
 )
@@ -93,7 +93,7 @@ def _warn(missing: str) -> None:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether the host raises this error of a join to the application instead of joining again."""
+    """Whether this is an error of Kafka that the host raises to the application, instead of joining again."""
     from kafka import errors
 
     again = (
@@ -140,7 +140,12 @@ class _Poll:
         if not coordinator.need_rejoin():
             self._member_id = coordinator._generation.member_id  # noqa: SLF001
             return bool(self._host_poll(timeout_ms=timeout_ms))
-        consumed = coordinator._subscription.all_consumed_offsets()  # noqa: SLF001
+        subscription = coordinator._subscription  # noqa: SLF001
+        consumed = subscription.all_consumed_offsets()
+        if not coordinator.rejoining:
+            # This poll commits and gives up partitions of other topics. The join may give them another owner.
+            topics = subscription.subscription or ()
+            consumed = {each: offset for each, offset in consumed.items() if each.topic in topics}
         joined = self._host_poll(timeout_ms=_BEGIN_MS if timeout_ms is None else min(timeout_ms, _BEGIN_MS))
         if joined:
             member_id = coordinator._generation.member_id  # noqa: SLF001
@@ -187,11 +192,9 @@ class _Poll:
     def _commit_revoked(self, consumed: dict[Any, Any]) -> None:
         """Commit what was received during the join of partitions that it revoked: their next owner starts there.
 
-        The coordinator handles this commit before the member joins again, and so before it has a next owner. Partitions of topics
-        that are not subscribed any more were committed before the join, and have a next owner already.
+        The coordinator handles this commit before the member joins again, and so before it has a next owner.
         """
-        subscription = self._coordinator._subscription  # noqa: SLF001
-        kept, topics = subscription.assigned_partitions(), subscription.subscription
-        revoked = {each: offset for each, offset in consumed.items() if each not in kept and each.topic in topics}
+        kept = self._coordinator._subscription.assigned_partitions()  # noqa: SLF001
+        revoked = {each: offset for each, offset in consumed.items() if each not in kept}
         if revoked:
             self._coordinator.commit_offsets_async(revoked)

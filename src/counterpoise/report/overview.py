@@ -167,7 +167,8 @@ def _over(ratio: float | None) -> str:
 def period_of(summary: Row) -> tuple[int, int]:
     """First and last instant of the audit in microseconds; 0 if there are no records.
 
-    With `--from` the audit also reads older records, compacted, of the groups that were there: its period begins at that time.
+    With `--from` the audit also reads older records, compacted, of the groups that were there: its period begins at that time,
+    or with the last record, if that is older.
     """
     known = [summary.get("from"), summary.get("to")]
     known.append(summary.get("since") or known[0])

@@ -45,7 +45,8 @@ def storm(row: Row) -> Finding | None:
     if n < _STORM:
         return None
     clients = ", ".join(row["storm_clients"] or ()) or "no new ones"
-    server = row["group_type"] == "consumer"  # each join is an epoch, and nobody stops for it
+    # Under the broker's own protocols each join is an epoch, and only what moves stops.
+    server = row["group_type"] not in (None, "classic") and _under_this_protocol(row) == (row["rebalances"] or 0)
     return Finding(
         CRITICAL if n >= 2 * _STORM and not server else WARNING,
         f"{grouped(n)} rebalances within {lasted:.0f} s",

@@ -15,6 +15,7 @@ from counterpoise.pipeline.arrays import NEVER, Bool, Columns, last_at, pick, sl
 from counterpoise.pipeline.fold.health_rows import named
 from counterpoise.pipeline.fold.log_ends import LogEnds
 from counterpoise.pipeline.fold.partitions import PartitionStates, newest_commits
+from counterpoise.pipeline.scan.aggregation import Aggregates
 from counterpoise.pipeline.schemas import COLUMNS
 from counterpoise.pipeline.source.scope import Reset
 
@@ -107,7 +108,7 @@ def lag_rows(
     group = parts.keys.group
     at_steps = np.where(log[:, 1] > log[:, 0], steps[group + 1] - first_step, 0)
     samples = log[:, 1] - first_sample
-    former = _of_former_topics(parts, ids_at_end)
+    former, newest = _of_former_topics(parts, ids_at_end), _newest_so_far(parts.commits)
     for part in slices(samples + at_steps, _ROWS):
         keys = np.flatnonzero(samples[part] + at_steps[part] > 0) + part.start
         if len(keys):
@@ -116,7 +117,7 @@ def lag_rows(
             key = np.concatenate((key_s, key_a))
             time = np.concatenate((ends.time[at_s], step_time[at_a]))
             before = last_at(ends.time, log[key_a, 0], log[key_a, 1], step_time[at_a])
-            yield from _rows(parts, ends, key, time, np.concatenate((at_s, before)), len(key_s), former, reset, until)
+            yield from _rows(parts, ends, key, time, np.concatenate((at_s, before)), len(key_s), former, newest, reset, until)
 
 
 def keep_newest_lag(parts: PartitionStates, rows: LagRows) -> None:
@@ -162,6 +163,18 @@ def _of_former_topics(parts: PartitionStates, ids_at_end: Mapping[str, str] | No
     return np.asarray((commits.topic_id >= 0) & (of_row != -1) & (commits.topic_id != of_row))
 
 
+def _newest_so_far(commits: Aggregates) -> Int64:
+    """For each row of commits, which are sorted by key and time, the newest row of its key up to it.
+
+    That is the one with the highest log offset: a coordinator's clock may be behind that of the one before.
+    """
+    rises = (commits.offset[1:] >= commits.offset[:-1]) | (commits.key[1:] != commits.key[:-1])
+    if rises.all():
+        return np.arange(len(commits))
+    in_log_order = np.lexsort((commits.offset, commits.key))
+    return in_log_order[np.maximum.accumulate(np.argsort(in_log_order))]
+
+
 def _rows(
     parts: PartitionStates,
     ends: LogEnds,
@@ -170,6 +183,7 @@ def _rows(
     sample: Int64,
     samples: int,
     former: Bool,
+    newest: Int64,
     reset: Reset | None,
     until: int,
 ) -> Iterator[LagRows]:
@@ -180,7 +194,7 @@ def _rows(
     key, time, sample, between = key[keep], time[keep], sample[keep], between[keep]
     known_at = time.copy()
     known_at[between] = ends.time[sample[between] + 1]
-    commit, offset, committed_at = _commits(parts, key, time)
+    commit, offset, committed_at = _commits(parts, newest, key, time)
     known = commit >= 0
     if known.any():
         known &= ~parts.commits.deleted[commit] & ~(former[commit] & ends.is_newest[ends.life(sample)])
@@ -191,16 +205,12 @@ def _rows(
         yield _lag(ends, reset, *(column[keep] for column in columns))
 
 
-def _commits(parts: PartitionStates, key: Int64, time: Int64) -> tuple[Int64, Int64, Int64]:
-    """The newest row of commits up to a time (-1: none), its offset, and its time.
-
-    The newest one has the highest log offset: a coordinator's clock may be behind that of the one before.
-    """
+def _commits(parts: PartitionStates, newest: Int64, key: Int64, time: Int64) -> tuple[Int64, Int64, Int64]:
+    """The newest row of commits up to a time (-1: none), its offset, and its time."""
     commits = parts.commits
     bounds = np.searchsorted(commits.key, np.arange(len(parts.keys.group) + 1))
-    in_log_order = np.lexsort((commits.offset, commits.key))
-    newest = np.append(in_log_order[np.maximum.accumulate(np.argsort(in_log_order))], -1)
-    commit = newest[last_at(commits.max_ts, bounds[key], bounds[key + 1], time)]
+    last = last_at(commits.max_ts, bounds[key], bounds[key + 1], time)
+    commit = np.where(last >= 0, pick(newest, last), -1)
     return commit, pick(commits.committed, commit), pick(commits.ts, commit)
 
 

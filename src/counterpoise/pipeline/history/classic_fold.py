@@ -144,7 +144,8 @@ class ClassicFold(ProtocolFold):
         step = self._step(row, "cooperative_followup" if followup else "rebalance", why)
         moved, kept = count_moves(self._owners, now, self._present(names))
         step |= {"n_moved": moved, "n_kept": kept, "missed_generations": self._missed(int(row["generation"]))}
-        step["sync_latency_ms"] = None if self._may_be_written_again(row) else _latency(row)
+        latency = _latency(row)
+        step["sync_latency_ms"] = None if latency is not None and self._is_written_again(row, latency) else latency
         step["logical_rebalance"] = self._logical
         self._revoking = step["n_withheld"] = count_revoked(claimed, now)
         # If a recording begins with a first round, only claims say who holds what the round withholds.
@@ -152,10 +153,14 @@ class ClassicFold(ProtocolFold):
         self._sizes, self._protocol = sizes, row["protocol"]
         return step
 
-    def _may_be_written_again(self, row: Row) -> bool:
-        """Whether the record may be that of a static member that came back: it has the time of the generation's first record."""
+    def _is_written_again(self, row: Row, latency: int) -> bool:
+        """Whether the record counts as written again for a static member that came back, with the time of the first record.
+
+        It does if that first record is not known, and a session has passed since its time.
+        """
+        sessions = [member["session_timeout_ms"] or 0 for member in row["members"] if member["group_instance_id"]]
         unknown = self._generation is None and int(row["generation"]) > 1
-        return (unknown or bool(row.get("after_gap"))) and any(member["group_instance_id"] for member in row["members"])
+        return (unknown or bool(row.get("after_gap"))) and latency > min(sessions, default=latency)
 
     def _missed(self, generation: int) -> int | None:
         if self._generation is None or self._generation < 0:  # negative: a damaged record

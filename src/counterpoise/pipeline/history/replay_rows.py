@@ -85,7 +85,10 @@ _FIGURES = tuple(field.name for field in fields(Metrics))
 
 
 def replay_batch(replays: Sequence[Replay]) -> pa.RecordBatch:
-    """Replays as rows with the columns of `metrics` and `replays`, and `protocol`; plans that they share are converted once."""
+    """Replays, at least one, as rows with the columns of `metrics` and `replays`, and `protocol`.
+
+    Plans that they share are converted once.
+    """
     rows = [replay.row for replay in replays]
     figures = [replay.metrics for replay in replays]
     skewed = [skewed_topics(replay) for replay in replays]
