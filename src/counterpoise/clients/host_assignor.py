@@ -33,7 +33,7 @@ __all__ = ["HostAssignor", "PerConsumer"]
 
 log = logging.getLogger("counterpoise.clients")
 
-# All assignors of a coordinator write metadata, but only the elected one gets an assignment.
+# All assignors of a coordinator write metadata, but only the chosen one gets an assignment.
 _joining_since: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 """When each coordinator began to join."""
 _assigned_in: WeakKeyDictionary[Any, int] = WeakKeyDictionary()

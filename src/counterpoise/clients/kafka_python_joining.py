@@ -58,7 +58,8 @@ def mend_joining(coordinator: Any) -> None:
 
     async def join_group_async(timeout_ms: float | None = None) -> bool:
         task = coordinator._join_task  # noqa: SLF001
-        # The host joins again if the join may succeed yet, or its member has been expelled since; it raises other errors.
+        # A join that succeeded is final if its member was not expelled since, and so is one that cannot succeed. The host repeats
+        # the others.
         if task is not None and task.is_done:
             is_lost = coordinator._generation.is_lost()  # noqa: SLF001
             if _is_final(task.exception) if task.exception is not None else not is_lost:
@@ -96,11 +97,11 @@ def _is_final(error: Exception) -> bool:
     """Whether this is an error of Kafka that the host raises to the application, instead of joining again."""
     from kafka import errors
 
-    again = (
+    repeated = (
         *(errors.RetriableError, errors.UnknownMemberIdError, errors.RebalanceInProgressError),
         *(errors.IllegalGenerationError, errors.MemberIdRequiredError),
     )
-    return isinstance(error, errors.KafkaError) and not isinstance(error, again)
+    return isinstance(error, errors.KafkaError) and not isinstance(error, repeated)
 
 
 class _FinishedJoin:

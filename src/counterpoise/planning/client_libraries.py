@@ -61,8 +61,8 @@ class Behaviour:
     all_s: float
     longest_s: float  # The longest time without a record of one partition, in seconds
     kept_s: float = 0.0
-    # stops_in_first_round, stops_in_second_round: Whether partitions that stay with their member stand still while that round is
-    # under way. An eager rebalance and KIP-848 have one round.
+    # stops_in_first_round, stops_in_second_round: Whether partitions that stay with their member stop while that round is under
+    # way. An eager rebalance and KIP-848 have one round.
     stops_in_first_round: bool = False
     stops_in_second_round: bool = False
     at_once: bool = False  # Whether members hear of a second round as soon as it begins, and not with their next heartbeat
@@ -154,7 +154,7 @@ def resolved(libraries: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def stops_kept_partitions(libraries: Iterable[str] | None, kind: str) -> bool:
-    """Whether partitions that stay with their member stand still in a cooperative rebalance of one of these libraries."""
+    """Whether one of these libraries also stops partitions that stay with their member in a cooperative rebalance."""
     rows = [behaviour(name, kind) for library in resolved(libraries) for name in _possible(library)]
     return any(row.kind == COOPERATIVE and (row.stops_in_first_round or row.stops_in_second_round) for row in rows)
 

@@ -180,7 +180,7 @@ class Client:
     def _send_join(self, delay: int, *, hands_over: bool = False) -> None:
         self.waiting = True
         second = hands_over or self.coordinator.follows_up
-        if self.protocol != EAGER and self.dialect.stands_still(second_round=second):
+        if self.protocol != EAGER and self.dialect.stops_kept(second_round=second):
             self._stood_still = True
             self.ledger.lose(self.world.now, self.number, self.owned)
         self.world.after(delay + milliseconds(self.timing.round_trip), self.coordinator.on_join, self, hands_over)

@@ -34,8 +34,8 @@ class Dialect:
         """Whether it hears of a second round as soon as that begins."""
         return behaviour(self.name, COOPERATIVE).at_once
 
-    def stands_still(self, *, second_round: bool) -> bool:
-        """Whether partitions that a cooperative member keeps stand still while it joins the first, or the second, round."""
+    def stops_kept(self, *, second_round: bool) -> bool:
+        """Whether partitions that a cooperative member keeps stop while it joins the first, or the second, round."""
         known = behaviour(self.name, COOPERATIVE)
         return known.kind == COOPERATIVE and (known.stops_in_second_round if second_round else known.stops_in_first_round)
 

@@ -73,7 +73,7 @@ def test_a_deletion_alone_leaves_no_partition_unowned() -> None:
 def test_a_streams_group_without_members_leaves_no_partition_unowned() -> None:
     """Who owns its partitions is never known: its members are assigned tasks."""
     row = {"kind": "emptied", "log_offset": 1, "assignment": []}
-    for group_type, emptied in (("streams", []), ("classic", [(0, 7)])):
+    for group_type, unowned in (("streams", []), ("classic", [(0, 7)])):
         steps = NewSteps(Names())
         steps.add("g", row | {"group_type": group_type}, 7)
-        assert steps.emptied == emptied
+        assert steps.unowned == unowned

@@ -46,12 +46,12 @@ def storm(row: Row) -> Finding | None:
         return None
     clients = ", ".join(row["storm_clients"] or ()) or "no new ones"
     # Under the broker's own protocols each join is an epoch, and only what moves stops.
-    server = row["group_type"] not in (None, "classic") and _under_this_protocol(row) == (row["rebalances"] or 0)
+    by_broker_only = row["group_type"] not in (None, "classic") and _under_this_protocol(row) == (row["rebalances"] or 0)
     return Finding(
-        CRITICAL if n >= 2 * _STORM and not server else WARNING,
+        CRITICAL if n >= 2 * _STORM and not by_broker_only else WARNING,
         f"{grouped(n)} rebalances within {lasted:.0f} s",
         f"{grouped(n)} rebalances from {when(row['storm_start'])} on, within {lasted:.0f} s; clients that joined: {clients}",
-        f"{grouped(n)} {'epochs' if server else 'rounds of joining'} in {lasted:.0f} s; {_stopping(row)}",
+        f"{grouped(n)} {'epochs' if by_broker_only else 'rounds of joining'} in {lasted:.0f} s; {_stopping(row)}",
         "look at what these clients have in common: a crash loop, processing slower than max.poll.interval.ms, or a deployment: "
         f"then restart one at a time{_and_static(row, ', and make members static')}",
         float(n),
@@ -222,9 +222,9 @@ def polled_too_late(row: Row) -> Finding | None:
     return Finding(
         WARNING,
         f"{times(n, 'times')} a member was expelled because it polled too late",
-        f"{times(n, 'times')} a member left after its max.poll.interval.ms (up to {seconds(interval)}) without a commit, and "
-        f"came back: {clients}; first in generation {row['poll_kick_generation']}",
-        f"{grouped(2 * n)} rebalances, and its partitions were stopped for all that time, up to {seconds(interval)}",
+        f"{times(n, 'times')} a member left after its max.poll.interval.ms (the largest: {seconds(interval)}) without a commit, "
+        f"and came back: {clients}; first in generation {row['poll_kick_generation']}",
+        f"{grouped(2 * n)} rebalances, and its partitions were stopped for at least that time",
         "process fewer records per poll, or allow more time between polls:\n"
         + setting_lines(row["libraries"], SETTINGS["polled_too_late"] | {"max.poll.interval.ms": f"<more than {interval}>"}),
         float(2 * n),

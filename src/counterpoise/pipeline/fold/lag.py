@@ -108,7 +108,7 @@ def lag_rows(
     group = parts.keys.group
     at_steps = np.where(log[:, 1] > log[:, 0], steps[group + 1] - first_step, 0)
     samples = log[:, 1] - first_sample
-    former, newest = _of_former_topics(parts, ids_at_end), _newest_so_far(parts.commits)
+    former, last_in_log = _of_former_topics(parts, ids_at_end), _last_in_log(parts.commits)
     for part in slices(samples + at_steps, _ROWS):
         keys = np.flatnonzero(samples[part] + at_steps[part] > 0) + part.start
         if len(keys):
@@ -117,7 +117,8 @@ def lag_rows(
             key = np.concatenate((key_s, key_a))
             time = np.concatenate((ends.time[at_s], step_time[at_a]))
             before = last_at(ends.time, log[key_a, 0], log[key_a, 1], step_time[at_a])
-            yield from _rows(parts, ends, key, time, np.concatenate((at_s, before)), len(key_s), former, newest, reset, until)
+            sample = np.concatenate((at_s, before))
+            yield from _rows(parts, ends, key, time, sample, len(key_s), former, last_in_log, reset, until)
 
 
 def keep_newest_lag(parts: PartitionStates, rows: LagRows) -> None:
@@ -163,10 +164,10 @@ def _of_former_topics(parts: PartitionStates, ids_at_end: Mapping[str, str] | No
     return np.asarray((commits.topic_id >= 0) & (of_row != -1) & (commits.topic_id != of_row))
 
 
-def _newest_so_far(commits: Aggregates) -> Int64:
-    """For each row of commits, which are sorted by key and time, the newest row of its key up to it.
+def _last_in_log(commits: Aggregates) -> Int64:
+    """For each row of commits, which are sorted by key and time: of its key's rows up to it, the one that is last in the log.
 
-    That is the one with the highest log offset: a coordinator's clock may be behind that of the one before.
+    It may not be the row itself: a coordinator's clock may be behind that of the one before.
     """
     rises = (commits.offset[1:] >= commits.offset[:-1]) | (commits.key[1:] != commits.key[:-1])
     if rises.all():
@@ -183,7 +184,7 @@ def _rows(
     sample: Int64,
     samples: int,
     former: Bool,
-    newest: Int64,
+    last_in_log: Int64,
     reset: Reset | None,
     until: int,
 ) -> Iterator[LagRows]:
@@ -194,7 +195,7 @@ def _rows(
     key, time, sample, between = key[keep], time[keep], sample[keep], between[keep]
     known_at = time.copy()
     known_at[between] = ends.time[sample[between] + 1]
-    commit, offset, committed_at = _commits(parts, newest, key, time)
+    commit, offset, committed_at = _commits(parts, last_in_log, key, time)
     known = commit >= 0
     if known.any():
         known &= ~parts.commits.deleted[commit] & ~(former[commit] & ends.is_newest[ends.life(sample)])
@@ -205,12 +206,12 @@ def _rows(
         yield _lag(ends, reset, *(column[keep] for column in columns))
 
 
-def _commits(parts: PartitionStates, newest: Int64, key: Int64, time: Int64) -> tuple[Int64, Int64, Int64]:
-    """The newest row of commits up to a time (-1: none), its offset, and its time."""
+def _commits(parts: PartitionStates, last_in_log: Int64, key: Int64, time: Int64) -> tuple[Int64, Int64, Int64]:
+    """Of the rows of commits up to a time the one that is last in the log (-1: none), its offset, and its time."""
     commits = parts.commits
     bounds = np.searchsorted(commits.key, np.arange(len(parts.keys.group) + 1))
     last = last_at(commits.max_ts, bounds[key], bounds[key + 1], time)
-    commit = np.where(last >= 0, pick(newest, last), -1)
+    commit = np.where(last >= 0, pick(last_in_log, last), -1)
     return commit, pick(commits.committed, commit), pick(commits.ts, commit)
 
 

@@ -135,9 +135,9 @@ class NewSteps:
         self._left: list[Sequence[int]] = []
         self._entries: list[tuple[int, int, int, bool]] = []
         self._partitions: list[Sequence[int]] = []
-        self.emptied: list[tuple[int, int]] = []
-        """Group and time of steps that leave partitions without owners. Not of Streams groups, whose owners are never known; nor
-        of deletions, because a group that never had members is deleted, too."""
+        self.unowned: list[tuple[int, int]] = []
+        """Group and time of steps after which nobody owns a partition; without those of Streams groups (owners are never known)
+        and deletions (the group may never have had members)."""
 
     def add(self, group: str, row: Mapping[str, Any], time: int) -> None:
         """Add a step of a group; `time` is in microseconds."""
@@ -152,7 +152,7 @@ class NewSteps:
         if row.get("group_type") == "streams":  # its members are assigned tasks of subtopologies, not partitions of topics
             return
         if kind in _ENDS and kind != "deleted":
-            self.emptied.append((names.groups[group], time))
+            self.unowned.append((names.groups[group], time))
         for member in row.get("assignment") or ():
             owner = _code(names.members, member["member_id"])
             if member.get("client_id"):

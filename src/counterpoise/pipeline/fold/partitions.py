@@ -141,7 +141,7 @@ class PartitionStates:
         topic_id = _codes(commits["topic_id"], names.ids).astype(np.int32)
         self.owned_since = widened(self.owned_since, len(names.groups), NEVER)
         np.minimum.at(self.owned_since, span_group, spans.time)
-        np.minimum.at(self.owned_since, *np.array(new.emptied, np.int64).reshape(-1, 2).T)
+        np.minimum.at(self.owned_since, *np.array(new.unowned, np.int64).reshape(-1, 2).T)
         places = [
             np.concatenate(columns)
             for columns in (

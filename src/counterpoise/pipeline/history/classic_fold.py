@@ -145,7 +145,7 @@ class ClassicFold(ProtocolFold):
         moved, kept = count_moves(self._owners, now, self._present(names))
         step |= {"n_moved": moved, "n_kept": kept, "missed_generations": self._missed(int(row["generation"]))}
         latency = _latency(row)
-        step["sync_latency_ms"] = None if latency is not None and self._is_written_again(row, latency) else latency
+        step["sync_latency_ms"] = None if latency is not None and self._may_be_rewrite(row, latency) else latency
         step["logical_rebalance"] = self._logical
         self._revoking = step["n_withheld"] = count_revoked(claimed, now)
         # If a recording begins with a first round, only claims say who holds what the round withholds.
@@ -153,10 +153,10 @@ class ClassicFold(ProtocolFold):
         self._sizes, self._protocol = sizes, row["protocol"]
         return step
 
-    def _is_written_again(self, row: Row, latency: int) -> bool:
-        """Whether the record counts as written again for a static member that came back, with the time of the first record.
+    def _may_be_rewrite(self, row: Row, latency: int) -> bool:
+        """Whether the record may be one written again for a static member that came back, with the time of the first record.
 
-        It does if that first record is not known, and a session has passed since its time.
+        It may if that first record is not known, and `session.timeout.ms` has passed since its time.
         """
         sessions = [member["session_timeout_ms"] or 0 for member in row["members"] if member["group_instance_id"]]
         unknown = self._generation is None and int(row["generation"]) > 1
