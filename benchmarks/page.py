@@ -50,8 +50,8 @@ def _lowest(lines: Any, peer: str) -> str:
 _INTRODUCTION = """\
 # Benchmarks
 
-How long does a plan take, compared with the assignors that groups use today? On a slow virtual machine `sticky` plans groups of
-up to 500 members in at most 12 ms, a million partitions in 4 to 118 ms and ten million in 41 to 290 ms. That is at least 8.7
+How long does a plan take, compared with the assignors that groups use today? On a virtual machine `sticky` plans groups of up
+to 500 members in at most 4 ms, a million partitions in 1.5 to 53 ms and ten million in 26 to 88 ms. That is at least 15
 times faster than Kafka's sticky assignor, and every plan is proven optimal. [benchmarks.csv](benchmarks.csv) has every figure:
 wall clock and CPU time, cold starts, whole leaders, moves, memory, growth with size."""
 
@@ -83,5 +83,5 @@ _METHOD = """\
 - CPU time is that of the calling thread, without a JVM's compiler and collector.
 - *Optimal*: our plan is proven by its certificate, a peer's if its loads and moves are the same. *Peak*: memory of the first
   run above the input.
-- Growth with size, in the table of all figures, was measured earlier and on a faster machine.
+- Growth with size, in the table of all figures, was measured earlier, on another machine.
 - `make bench-full` measures everything again (an hour); `benchmarks/results/*.json` are the figures of the runs above."""
