@@ -189,13 +189,18 @@ def test_partitions_of_a_topic_that_was_dropped_during_a_join_are_committed_afte
     assert [list(each) for each in coordinator.committed] == [OWNED[1:]]
 
 
-@pytest.mark.parametrize("error", [RebalanceInProgressError(), KafkaTimeoutError(), ValueError("a leader's own")])
-def test_a_join_that_failed_between_two_polls_is_tried_again(error: Exception) -> None:
+def failed_between_polls(error: Exception) -> Coordinator:
     coordinator = Coordinator()
     mend_joining(coordinator)
     assert coordinator.poll(timeout_ms=5)
     coordinator.answers[0].failure(error)
     coordinator._net.poll(timeout_ms=5)
+    return coordinator
+
+
+@pytest.mark.parametrize("error", [RebalanceInProgressError(), KafkaTimeoutError(), ValueError("a leader's own")])
+def test_a_join_that_failed_between_two_polls_is_tried_again(error: Exception) -> None:
+    coordinator = failed_between_polls(error)
     assert coordinator.poll(timeout_ms=5)
     coordinator.answers[1].success(b"second")
     assert coordinator.poll(timeout_ms=5)
@@ -252,11 +257,7 @@ def test_a_member_that_is_expelled_while_it_joins_loses_its_partitions_first(pro
 
 @pytest.mark.parametrize("error", [FencedInstanceIdError(), GroupAuthorizationFailedError()])
 def test_the_final_error_of_a_join_that_ended_between_two_polls_is_raised(error: Exception) -> None:
-    coordinator = Coordinator()
-    mend_joining(coordinator)
-    assert coordinator.poll(timeout_ms=5)
-    coordinator.answers[0].failure(error)
-    coordinator._net.poll(timeout_ms=5)
+    coordinator = failed_between_polls(error)
     with pytest.raises(type(error)):
         coordinator.poll(timeout_ms=5)
     assert len(coordinator.answers) == 1

@@ -61,8 +61,9 @@ def mend_joining(coordinator: Any) -> None:
         # A join that succeeded is final if its member was not expelled since, and so is one that cannot succeed. The host repeats
         # the others.
         if task is not None and task.is_done:
-            is_lost = coordinator._generation.is_lost()  # noqa: SLF001
-            if _is_final(task.exception) if task.exception is not None else not is_lost:
+            error = task.exception
+            is_final = not coordinator._generation.is_lost() if error is None else _is_final(error)  # noqa: SLF001
+            if is_final:
                 coordinator._join_task = _FinishedJoin(task)  # noqa: SLF001
         return bool(await host_join(timeout_ms=timeout_ms))
 

@@ -83,6 +83,9 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 def _cells(number: int, line: str, header: list[str], starts: list[int]) -> dict[str, str]:
     """Cells by the columns of the header if a cell may be blank, or an id or an assignment has spaces; else by words."""
     words = line.split()
+    fits = len(words) == len(header)
+    if fits and _MAY_BE_BLANK.isdisjoint(header):
+        return dict(zip(header, words, strict=True))
     ends = [*starts[1:], len(line)]
     cells = [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
     aligned = all(
@@ -91,8 +94,7 @@ def _cells(number: int, line: str, header: list[str], starts: list[int]) -> dict
         if cell
     )
     blank = {name for name, cell in zip(header, cells, strict=True) if not cell}
-    fits = len(words) == len(header)
-    if aligned and blank <= _MAY_BE_BLANK and not (fits and _MAY_BE_BLANK.isdisjoint(header)):
+    if aligned and blank <= _MAY_BE_BLANK:
         return dict(zip(header, cells, strict=True))
     if fits:
         return dict(zip(header, words, strict=True))
